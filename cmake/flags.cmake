@@ -1,0 +1,28 @@
+# Compiler flags of the library and of its tests, carried by one interface target.
+add_library(coll_flags INTERFACE)
+target_compile_definitions(coll_flags INTERFACE _GNU_SOURCE)
+target_compile_options(coll_flags INTERFACE -Wall -Wextra
+    # Sums must not depend on whether this CPU level has fused multiply-add.
+    -ffp-contract=off)
+if(COLL_DEVELOPER)
+    target_compile_options(coll_flags INTERFACE -Werror)
+endif()
+
+set(coll_sanitizers "${COLL_SANITIZE}")
+string(REPLACE "," ";" coll_sanitizers "${coll_sanitizers}")
+foreach(sanitizer IN LISTS coll_sanitizers)
+    if(NOT sanitizer MATCHES "^(address|undefined|thread)$")
+        message(FATAL_ERROR "COLL_SANITIZE names \"${sanitizer}\"; allowed are address, undefined and thread")
+    endif()
+endforeach()
+if("address" IN_LIST coll_sanitizers AND "thread" IN_LIST coll_sanitizers)
+    message(FATAL_ERROR "COLL_SANITIZE: address and thread cannot be combined")
+endif()
+if(coll_sanitizers)
+    string(REPLACE ";" "," coll_sanitize_flag "${coll_sanitizers}")
+    target_compile_options(coll_flags INTERFACE -fsanitize=${coll_sanitize_flag} -fno-omit-frame-pointer)
+    target_link_options(coll_flags INTERFACE -fsanitize=${coll_sanitize_flag})
+    if("undefined" IN_LIST coll_sanitizers)
+        target_compile_options(coll_flags INTERFACE -fno-sanitize-recover=undefined)
+    endif()
+endif()
