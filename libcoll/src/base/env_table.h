@@ -1,7 +1,8 @@
 /* THE list of environment variables: X(field, NAME, type, default, checked, help).
  *
  * One row gives the field of coll__env_t, its parser, coll_env_get(), `pycoll env` and the page of the docs.
- *   type     int, bytes ("64k", "1m", "1g"), seconds, text, flag (0/1), or choice_... with its list in env.c
+ *   type     int, bytes ("64k", "1m", "1g"), seconds, spin, text, secret (text, never shown), flag (0/1), or choice_...
+ *            with its list in env_types.c; numbers have their limits in env.c
  *   default  as text, parsed by the same parser
  *   checked  1: every rank must have the same value; init compares them and names the ranks that differ
  */
@@ -10,7 +11,7 @@
     X(size, "COLL_SIZE", int, "-1", 0, "number of ranks; -1: not set (WORLD_SIZE is understood too)")                  \
     X(addr, "COLL_ADDR", text, "", 0, "host where rank 0 listens (MASTER_ADDR is understood too)")                     \
     X(port, "COLL_PORT", int, "0", 0, "port where rank 0 listens (MASTER_PORT is understood too); 0: not set")         \
-    X(secret, "COLL_SECRET", text, "", 0, "the job's secret; without it, one kept in the home directory")    \
+    X(secret, "COLL_SECRET", secret, "", 0, "the job's secret; without it, one kept in the home directory")           \
     X(listen_fd, "COLL_LISTEN_FD", int, "-1", 0, "listening socket that rank 0 inherits from the launcher; -1: none")   \
     X(node, "COLL_NODE", text, "", 0, "overrides the node's identity: ranks with the same text share memory")          \
     X(iface, "COLL_IFACE", text, "", 0, "network interface or address to use between nodes; empty: found out")         \
