@@ -10,7 +10,8 @@ set_target_properties(coll_objects PROPERTIES
 target_include_directories(coll_objects
     PUBLIC "${PROJECT_SOURCE_DIR}/libcoll/include" "${PROJECT_SOURCE_DIR}/libcoll/src"
     PRIVATE "${COLL_UTHASH_INCLUDE}")
-target_compile_definitions(coll_objects PRIVATE COLL_VERSION_STRING="${COLL_VERSION_TEXT}")
+set_source_files_properties("${PROJECT_SOURCE_DIR}/libcoll/src/base/version.c" PROPERTIES
+    COMPILE_DEFINITIONS COLL_VERSION_STRING="${COLL_VERSION_TEXT}")
 # What coll.h declares is visible, all the rest hidden: no file needs a mark of its own.
 target_compile_options(coll_objects PRIVATE "SHELL:-include \"${PROJECT_SOURCE_DIR}/cmake/visibility.h\"")
 target_link_libraries(coll_objects PRIVATE coll_flags PkgConfig::sodium Threads::Threads)
