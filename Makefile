@@ -12,7 +12,7 @@ PYTEST_TIERS := tests/lint tests/python tests/netns
 
 # What the bundled library and the extension are made of.
 LIBRARY := CMakeLists.txt VERSION $(wildcard cmake/*) $(shell find libcoll -name '*.[ch]')
-PACKAGE := $(LIBRARY) setup.py pyproject.toml pycoll/_ffi_build.py
+PACKAGE := $(LIBRARY) setup.py pyproject.toml pycoll/_ffi_build.py pycoll/_shim.h
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:

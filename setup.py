@@ -67,6 +67,16 @@ def load_ffi_build():
 
 
 class BuildExt(build_ext):
+    def run(self):
+        # What an earlier build with other settings left must not be taken for this one's.
+        self.force = True
+        # setuptools builds in place by building elsewhere and copying the extension alone; libcoll goes there directly.
+        in_place = self.inplace or getattr(self, "editable_mode", False)
+        self.destination = ROOT / "pycoll" if in_place else Path(self.build_lib, "pycoll").resolve()
+        for directory in ("lib", "include"):
+            shutil.rmtree(self.destination / directory, ignore_errors=True)
+        super().run()
+
     def build_extension(self, ext):
         missing = missing_debian_packages()
         if missing:
@@ -82,21 +92,14 @@ class BuildExt(build_ext):
             setattr(ext, key, value)
         super().build_extension(ext)
 
-    def package_dir(self):
-        """Where the extension goes: the source tree (editable) or what becomes the wheel."""
-        return Path(self.get_ext_fullpath("pycoll._coll")).resolve().parent
-
     def build_library(self):
-        package = self.package_dir()
         # Not in build_temp, which an editable install throws away: only what changed is compiled again.
         build = ROOT / "build" / "pycoll"
-        for directory in ("lib", "include"):
-            shutil.rmtree(package / directory, ignore_errors=True)
         configure = [
             "cmake",
             f"-S{ROOT}",
             f"-B{build}",
-            f"-DCMAKE_INSTALL_PREFIX={package}",
+            f"-DCMAKE_INSTALL_PREFIX={self.destination}",
             "-DCMAKE_INSTALL_LIBDIR=lib",
             "-DCMAKE_INSTALL_INCLUDEDIR=include",
             f"-DCOLL_VERSION={self.distribution.get_version()}",
@@ -113,8 +116,8 @@ class BuildExt(build_ext):
         except subprocess.CalledProcessError as error:
             raise SystemExit(f"libcoll could not be built: {shlex.join(error.cmd)} failed; its messages are above") from None
         return {
-            "include_dirs": [str(package / "include")],
-            "library_dirs": [str(package / "lib")],
+            "include_dirs": [str(self.destination / "include")],
+            "library_dirs": [str(self.destination / "lib")],
             "libraries": ["coll"],
             "runtime_library_dirs": ["$ORIGIN/lib"],
         }
