@@ -3,7 +3,7 @@
     pip install .                       libcoll built here and bundled (pycoll/lib, pycoll/include)
     PYCOLL_USE_SYSTEM=1 pip install .   the extension alone, over an installed libcoll that pkg-config finds
 
-PYCOLL_CMAKE_ARGS holds further arguments for CMake, e.g. -DCOLL_LIBFABRIC=OFF. All that is not code is in pyproject.toml.
+PYCOLL_CMAKE_ARGS holds further arguments for CMake, e.g. -DCOLL_LIBFABRIC=OFF. What is not code is in pyproject.toml.
 """
 
 import importlib.util
@@ -54,7 +54,9 @@ def missing_debian_packages():
     if not USE_SYSTEM:
         checks["make"] = shutil.which("make") or shutil.which("ninja")
         # Without pkg-config it cannot be known; it is then the first thing to install.
-        checks["libsodium-dev"] = not checks["pkg-config"] or output_of("pkg-config", "--exists", "libsodium") is not None
+        checks["libsodium-dev"] = (
+            not checks["pkg-config"] or output_of("pkg-config", "--exists", "libsodium") is not None
+        )
     return [package for package, found in checks.items() if not found]
 
 
@@ -114,7 +116,9 @@ class BuildExt(build_ext):
             subprocess.run(["cmake", "--build", str(build), "--parallel", jobs], check=True)
             subprocess.run(["cmake", "--install", str(build)], check=True)
         except subprocess.CalledProcessError as error:
-            raise SystemExit(f"libcoll could not be built: {shlex.join(error.cmd)} failed; its messages are above") from None
+            raise SystemExit(
+                f"libcoll could not be built: {shlex.join(error.cmd)} failed; its messages are above"
+            ) from None
         return {
             "include_dirs": [str(self.destination / "include")],
             "library_dirs": [str(self.destination / "lib")],

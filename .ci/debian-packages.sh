@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes sure that the packages of debian-packages.txt are there. As root it installs the missing ones; otherwise it names
-# them and fails. On another system it trusts that the tools are there: the build names whatever is missing.
+# Makes sure that the packages of debian-packages.txt are there. As root it installs the missing ones; otherwise it
+# names them and fails. On another system it trusts that the tools are there: the build names whatever is missing.
 set -eu
 cd "$(dirname "$0")/.."
 if ! command -v dpkg-query >/dev/null; then

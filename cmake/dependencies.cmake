@@ -8,7 +8,7 @@ endif()
 
 pkg_check_modules(sodium IMPORTED_TARGET libsodium)
 if(NOT sodium_FOUND)
-    message(FATAL_ERROR "libsodium is missing (keyed hashes of the bootstrap). On Debian: apt-get install libsodium-dev")
+    message(FATAL_ERROR "libsodium is missing (keyed hashes). On Debian: apt-get install libsodium-dev")
 endif()
 
 find_path(COLL_UTHASH_INCLUDE uthash.h)
