@@ -8,8 +8,8 @@ import tree
 
 def rows(path):
     """The rows X(...) of a table, as text; a row may go over several lines."""
-    text = re.sub(r"\\\n", " ", path.read_text())
-    return re.findall(r"\bX\((\w[^;]*?)\)(?=\s*(?:X\(|\n|$))", text)
+    text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL).replace("\\\n", " ")
+    return re.findall(r'\bX\((\w+\s*,(?:"(?:\\.|[^"\\])*"|[^()"])*)\)', text)
 
 
 def test_statuses_are_the_same_in_the_header_and_the_table():
