@@ -21,6 +21,7 @@
 
 #include "base/env.h"
 #include "base/segment.h"
+#include "base/status.h"
 
 typedef struct coll__transport coll__transport_t; /* each transport embeds this first in its own struct */
 

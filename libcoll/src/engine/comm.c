@@ -1,0 +1,98 @@
+/* Communicators: made, found by id, closed. Closing is local; the memory goes when no request refers to it any more. */
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "engine/engine.h"
+
+int coll__comm_create(coll__engine_t *engine, uint64_t id, const int *world, int size, int rank, coll_comm_t **comm) {
+    coll_comm_t *made = calloc(1, sizeof *made);
+    if (made) {
+        made->world = malloc((size_t)size * sizeof *made->world);
+        made->rank_of = malloc((size_t)engine->world_size * sizeof *made->rank_of);
+    }
+    if (!made || !made->world || !made->rank_of) {
+        if (made) free(made->world);
+        free(made);
+        return coll__error(COLL_ERR_MEMORY, "out of memory for a communicator of %d ranks", size);
+    }
+    made->id = id;
+    made->rank = rank;
+    made->size = size;
+    made->timeout = -1;
+    made->sequence = 1;
+    for (int i = 0; i < engine->world_size; i++) made->rank_of[i] = -1;
+    for (int i = 0; i < size; i++) {
+        made->world[i] = world[i];
+        made->rank_of[world[i]] = i;
+    }
+    DL_APPEND(engine->comms, made);
+    for (int i = 0; i < size; i++) {
+        if (!engine->failed[world[i]]) continue;
+        coll__failure_dead(engine, world[i]);
+        break;
+    }
+    coll__notice_adopt(engine, made);
+    *comm = made;
+    return 0;
+}
+
+static void destroy(coll__engine_t *engine, coll_comm_t *comm) {
+    DL_DELETE(engine->comms, comm);
+    if (engine->last_comm == comm) engine->last_comm = NULL;
+    coll__p2p_purge(engine->p2p, comm->id, NULL);
+    if (comm->mismatched) engine->mismatches--;
+    if (comm->api_free) comm->api_free(comm->api);
+    coll__comm_posted_t *posted, *next;
+    LL_FOREACH_SAFE(comm->posted, posted, next) {
+        free(posted);
+    }
+    free(comm->reports);
+    free(comm->error);
+    free(comm->algo_calls);
+    free(comm->rank_of);
+    free(comm->world);
+    free(comm);
+}
+
+void coll__comm_close(coll__engine_t *engine, coll_comm_t *comm) {
+    if (comm->interrupted) {
+        coll_request_t *request = comm->interrupted;
+        comm->interrupted = NULL;
+        if (request->state == COLL__REQUEST_ACTIVE)
+            request->detached = true; /* nobody will wait for it again */
+        else
+            coll__request_put(engine, request);
+    }
+    comm->freed = true;
+    if (comm->state == COLL__COMM_OPEN) comm->state = COLL__COMM_CLOSED;
+    coll__comm_release(engine, comm);
+}
+
+bool coll__comm_known(coll__engine_t *engine, const coll_comm_t *comm) {
+    if (engine->last_comm != comm) {
+        const coll_comm_t *known;
+        DL_FOREACH(engine->comms, known) {
+            if (known == comm) break;
+        }
+        if (!known) return false;
+        engine->last_comm = known;
+    }
+    return !comm->freed;
+}
+
+void coll__comm_release(coll__engine_t *engine, coll_comm_t *comm) {
+    if (comm->freed && comm->handles == 0) destroy(engine, comm);
+}
+
+coll_comm_t *coll__comm_find(coll__engine_t *engine, uint64_t id) {
+    coll_comm_t *comm;
+    DL_SEARCH_SCALAR(engine->comms, comm, id, id);
+    return comm;
+}
+
+coll_request_t *coll__comm_request(const coll_comm_t *comm, uint64_t sequence) {
+    coll_request_t *request;
+    DL_SEARCH_SCALAR(comm->active, request, sequence, sequence);
+    return request;
+}
