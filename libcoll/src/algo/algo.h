@@ -15,7 +15,7 @@ typedef struct coll__algo {
     bool ordered;             /* folds strictly in rank order: ((x0 op x1) op x2) ... */
     bool baseline;            /* for comparison only, never selected unless forced */
     bool (*applies)(const coll__plan_t *plan);      /* NULL: always */
-    void (*build)(const coll__plan_t *plan, coll__builder_t *builder);
+    coll__build_fn build;
     /* Closed forms that the simulator holds the schedules to, exactly: the longest chain of messages, and of all ranks
      * together the messages and payload bytes sent. */
     uint64_t (*rounds)(const coll__plan_t *plan);
@@ -28,5 +28,8 @@ size_t coll__algo_count(void);
 const coll__algo_t *coll__algo_get(size_t index);
 size_t coll__algo_index(const coll__algo_t *algo);
 const coll__algo_t *coll__algo_find(coll_operation_t operation, const char *name); /* NULL: no such row */
+
+/* For those who may not look into the topology themselves. */
+int coll__plan_node_count(const coll__plan_t *plan);
 
 #endif

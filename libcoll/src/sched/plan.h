@@ -10,7 +10,8 @@ struct coll__topo;
 typedef struct coll__plan {
     coll_operation_t operation;
     coll_dtype_t dtype;
-    coll_op_t op; /* of reductions; COLL_SUM otherwise */
+    coll_op_t op;     /* of reductions; COLL_SUM otherwise */
+    bool commutative; /* of op: operands may change places; true where nothing is reduced */
     int rank;
     int size;
     int root;     /* 0 where there is none */

@@ -66,14 +66,16 @@ void coll__build_round(coll__builder_t *builder); /* what follows starts when al
 coll__ref_t coll__build_scratch(coll__builder_t *builder, size_t bytes); /* new scratch memory, aligned to 64 */
 int coll__build_finish(coll__builder_t *builder, coll__sched_t *sched);  /* steps stay in the arena */
 
-/* ---- cache: schedules of one communicator by (algorithm, plan) ---- */
+/* What makes the schedule for a plan: an algorithm's build function. It looks at the plan and nothing else. */
+typedef void (*coll__build_fn)(const coll__plan_t *plan, coll__builder_t *builder);
 
-struct coll__algo;
+/* ---- cache: schedules of one communicator by (build function, plan) ---- */
+
 typedef struct coll__sched_cache coll__sched_cache_t;
 
 coll__sched_cache_t *coll__sched_cache_create(size_t capacity); /* entries; the oldest unused one gives way */
 /* Finds or builds. The schedule stays valid until it is released as often as it was got. */
-int coll__sched_cache_get(coll__sched_cache_t *cache, const struct coll__algo *algo, const coll__plan_t *plan,
+int coll__sched_cache_get(coll__sched_cache_t *cache, coll__build_fn build, const coll__plan_t *plan,
                           const coll__sched_t **sched);
 void coll__sched_cache_release(coll__sched_cache_t *cache, const coll__sched_t *sched);
 void coll__sched_cache_free(coll__sched_cache_t *cache);
