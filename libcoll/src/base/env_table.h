@@ -12,7 +12,7 @@
     X(addr, "COLL_ADDR", text, "", 0, "host where rank 0 listens (MASTER_ADDR is understood too)")                     \
     X(port, "COLL_PORT", int, "0", 0, "port where rank 0 listens (MASTER_PORT is understood too); 0: not set")         \
     X(secret, "COLL_SECRET", secret, "", 0, "the job's secret; without it, one kept in the home directory")           \
-    X(listen_fd, "COLL_LISTEN_FD", int, "-1", 0, "listening socket that rank 0 inherits from the launcher; -1: none")   \
+    X(listen_fd, "COLL_LISTEN_FD", int, "-1", 0, "listening socket that rank 0 inherits from the launcher; -1: none")  \
     X(node, "COLL_NODE", text, "", 0, "overrides the node's identity: ranks with the same text share memory")          \
     X(iface, "COLL_IFACE", text, "", 0, "network interface or address to use between nodes; empty: found out")         \
     X(provider, "COLL_PROVIDER", text, "", 1, "libfabric provider; empty: tcp")                                        \

@@ -13,6 +13,7 @@
 
 typedef struct coll__segment_line {
     _Alignas(COLL__CACHE_LINE) atomic_int sleeping; /* 1: this rank is about to park or parked; write its wake fd */
+    atomic_int left; /* 1: this rank said goodbye; its process may end without being taken for dead */
 } coll__segment_line_t;
 
 typedef struct coll__segment {

@@ -19,9 +19,23 @@
 #define INDEPENDENT
 #endif
 
+/* GCC 12 makes one instruction of the products and the alternating -, + of a complex multiplication even when told not to
+ * fuse. It leaves a product alone that is marked as not to be reassociated. */
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_assoc_barrier)
+#define ROUNDED(product) __builtin_assoc_barrier(product)
+#endif
+#endif
+#if !defined(ROUNDED)
+#define ROUNDED(product) (product)
+#endif
+
+/* One copy of each loop: kernels that are made of others call them once for a block. */
+#define FUNCTION static __attribute__((noinline)) void
+
 /* result: an expression of a and b. */
 #define KERNEL(op, name, type, result)                                                          \
-    static void op##_##name(const void *left, const void *right, void *target, size_t count) { \
+    FUNCTION op##_##name(const void *left, const void *right, void *target, size_t count) { \
         const type *lefts = left, *rights = right;                                              \
         type *targets = target;                                                                 \
         INDEPENDENT                                                                             \
@@ -33,7 +47,7 @@
 
 /* left_wins: an expression of values a, b and indices a_index, b_index. */
 #define PAIR_KERNEL(op, name, type, left_wins)                                                  \
-    static void op##_##name(const void *left, const void *right, void *target, size_t count) { \
+    FUNCTION op##_##name(const void *left, const void *right, void *target, size_t count) { \
         const type *lefts = left, *rights = right;                                              \
         type *targets = target;                                                                 \
         INDEPENDENT                                                                             \
@@ -81,18 +95,18 @@
     PAIR_KERNEL(maxloc, name, type, NAN_WINS(a > b))
 
 #define COMPLEX_KERNELS(name, type, part_name)                                                           \
-    static void sum_##name(const void *left, const void *right, void *target, size_t count) {            \
+    FUNCTION sum_##name(const void *left, const void *right, void *target, size_t count) {            \
         sum_##part_name(left, right, target, 2 * count);                                                 \
     }                                                                                                    \
-    static void prod_##name(const void *left, const void *right, void *target, size_t count) {           \
+    FUNCTION prod_##name(const void *left, const void *right, void *target, size_t count) {           \
         const type *lefts = left, *rights = right;                                                       \
         type *targets = target;                                                                          \
         INDEPENDENT                                                                                      \
         for (size_t i = 0; i < count; i++) {                                                             \
             const type a = lefts[2 * i], a_imaginary = lefts[2 * i + 1];                                 \
             const type b = rights[2 * i], b_imaginary = rights[2 * i + 1];                               \
-            targets[2 * i] = a * b - a_imaginary * b_imaginary;                                          \
-            targets[2 * i + 1] = a * b_imaginary + a_imaginary * b;                                      \
+            targets[2 * i] = ROUNDED(a * b) - ROUNDED(a_imaginary * b_imaginary);                        \
+            targets[2 * i + 1] = ROUNDED(a * b_imaginary) + ROUNDED(a_imaginary * b);                    \
         }                                                                                                \
     }
 
@@ -111,17 +125,17 @@ COMPLEX_KERNELS(complex128, double, float64)
 
 /* ---- half precision: through float32, a block at a time that stays in the first-level cache ---- */
 
-static void widen_bfloat16(const uint16_t *from, float *to, size_t count) {
+FUNCTION widen_bfloat16(const uint16_t *from, float *to, size_t count) {
     for (size_t i = 0; i < count; i++)
         to[i] = coll__from_bfloat16(from[i]);
 }
 
-static void narrow_bfloat16(const float *from, uint16_t *to, size_t count) {
+FUNCTION narrow_bfloat16(const float *from, uint16_t *to, size_t count) {
     for (size_t i = 0; i < count; i++)
         to[i] = coll__to_bfloat16(from[i]);
 }
 
-static void widen_float16(const uint16_t *from, float *to, size_t count) {
+FUNCTION widen_float16(const uint16_t *from, float *to, size_t count) {
     size_t i = 0;
 #if defined(KERNEL_F16C)
     for (; i + 8 <= count; i += 8)
@@ -131,7 +145,7 @@ static void widen_float16(const uint16_t *from, float *to, size_t count) {
         to[i] = coll__from_float16(from[i]);
 }
 
-static void narrow_float16(const float *from, uint16_t *to, size_t count) {
+FUNCTION narrow_float16(const float *from, uint16_t *to, size_t count) {
     size_t i = 0;
 #if defined(KERNEL_F16C)
     for (; i + 8 <= count; i += 8)
@@ -145,7 +159,7 @@ static void narrow_float16(const float *from, uint16_t *to, size_t count) {
 enum { HALF_BLOCK = 512 };
 
 #define HALF_KERNEL(op, name)                                                                   \
-    static void op##_##name(const void *left, const void *right, void *target, size_t count) { \
+    FUNCTION op##_##name(const void *left, const void *right, void *target, size_t count) { \
         const uint16_t *lefts = left, *rights = right;                                          \
         uint16_t *targets = target;                                                             \
         float a[HALF_BLOCK], b[HALF_BLOCK];                                                     \
