@@ -1,0 +1,79 @@
+"""pycoll: collective communication of numpy arrays between processes, over shared memory and libfabric.
+
+    import numpy as np, pycoll
+    comm = pycoll.init()
+    total = comm.allreduce(np.ones(4))
+
+Run it with ``pycoll run -n 4 script.py``. Without a launcher init() gives a communicator of one rank.
+"""
+
+from __future__ import annotations
+
+from ._lib import get_include, get_library_dir
+from .comm import Communicator
+from .errors import (
+    ArgumentError,
+    BootstrapError,
+    CollError,
+    CollTimeoutError,
+    CommClosedError,
+    ConfigError,
+    DatatypeError,
+    MismatchError,
+    OutOfMemoryError,
+    PeerError,
+    RankFailedError,
+    StateError,
+    TruncateError,
+)
+from .introspection import Explanation, algorithms, config, info, libcoll_version, schedule
+from .job import finalize, init, world
+from .memory import empty, full, zeros
+from .ops import Op
+from .p2p import ANY_SOURCE, ANY_TAG
+from .request import PersistentRequest, Request, Status, wait_all
+
+try:
+    from ._version import __version__
+except ImportError:
+    # A source tree that was not installed.
+    __version__ = libcoll_version()
+
+__all__ = [
+    "ANY_SOURCE",
+    "ANY_TAG",
+    "ArgumentError",
+    "BootstrapError",
+    "CollError",
+    "CollTimeoutError",
+    "CommClosedError",
+    "Communicator",
+    "ConfigError",
+    "DatatypeError",
+    "Explanation",
+    "MismatchError",
+    "Op",
+    "OutOfMemoryError",
+    "PeerError",
+    "PersistentRequest",
+    "RankFailedError",
+    "Request",
+    "StateError",
+    "Status",
+    "TruncateError",
+    "__version__",
+    "algorithms",
+    "config",
+    "empty",
+    "finalize",
+    "full",
+    "get_include",
+    "get_library_dir",
+    "info",
+    "init",
+    "libcoll_version",
+    "schedule",
+    "wait_all",
+    "world",
+    "zeros",
+]
