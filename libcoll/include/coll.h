@@ -133,6 +133,9 @@ int coll_comm_world_rank(const coll_comm_t *comm, int rank); /* the same process
 /* Collective over `comm`. Ranks with the same color form a communicator, ordered by key, then by rank in `comm`.
  * color COLL_UNDEFINED: not a member; *out is NULL. */
 int coll_comm_split(coll_comm_t *comm, int color, int key, coll_comm_t **out);
+/* The local half of a split, for bindings that gather the colors and keys themselves: colors_keys[2 * rank] is a rank's
+ * color and [2 * rank + 1] its key, the same on every rank. All ranks call it, at the same place among their calls. */
+int coll_comm_split_local(coll_comm_t *comm, const int *colors_keys, coll_comm_t **out);
 int coll_comm_dup(coll_comm_t *comm, coll_comm_t **out);
 int coll_comm_node(coll_comm_t *comm, coll_comm_t **out); /* the ranks of `comm` on this node */
 

@@ -47,6 +47,8 @@ struct coll_request {
     uint64_t fingerprint;
     const coll__sched_t *sched;
     const struct coll__algo *algo;
+    size_t algo_index;
+    void *route; /* of the API: what on_free() releases */
     coll__reduction_t reduction;
     size_t finish_count; /* elements to be divided at the end (AVG), else 0 */
     char *buffer[COLL__BUF_COUNT];
@@ -56,6 +58,7 @@ struct coll_request {
     /* A message. */
     bool receives;
     coll_recv_status_t received;
+    coll_recv_status_t *status_out; /* of an interrupted coll_recv() */
 
     coll__p2p_op_t *ops; /* one a step of the widest round */
     int op_count;

@@ -118,7 +118,7 @@ void coll__request_put(coll__engine_t *engine, coll_request_t *request) {
 
 int coll__request_raise(coll_request_t *request) {
     if (request->status == COLL_SUCCESS) return COLL_SUCCESS;
-    request->comm->told = true;
+    if (request->comm->state == COLL__COMM_BROKEN) request->comm->told = true;
     if (request->error) return coll__error_raise(request->error);
     return coll__error(request->status, "%s failed, and there was no memory left to say how",
                        coll__request_name(request));

@@ -1,0 +1,58 @@
+/* What the files of the public functions share: the process's state, checks at the door, and the road of every collective. */
+#ifndef COLL__API_H
+#define COLL__API_H
+
+#include "base/env.h"
+#include "base/error.h"
+#include "engine/engine.h"
+#include "select/select.h"
+
+/* The job this process is in; engine is NULL before coll_init() and after coll_finalize(). */
+typedef struct coll__world {
+    coll__engine_t *engine;
+    coll_comm_t *comm;
+    coll__rules_t *rules;
+    int *node_label; /* [world size] equal for ranks of one node */
+    bool forked;     /* this is a child of the process that initialised */
+} coll__world_t;
+
+extern coll__world_t coll__world;
+
+/* The door: the engine, locked, for a live communicator. COLL_ERR_STATE, COLL_ERR_ARG or COLL_ERR_CLOSED with `operation` in
+ * the message, and nothing locked, otherwise. */
+int coll__enter(const coll_comm_t *comm, const char *operation, coll__engine_t **engine);
+
+/* One call of a collective. */
+typedef struct coll__call {
+    coll_operation_t operation;
+    const void *send; /* NULL where the operation has none */
+    void *recv;
+    size_t count;
+    coll_dtype_t dtype;
+    coll_op_t op;
+    int root;
+    bool reduces, has_root;
+} coll__call_t;
+
+int coll__call_blocking(const coll__call_t *call, coll_comm_t *comm);
+int coll__call_start(const coll__call_t *call, coll_comm_t *comm, coll_request_t **request);
+int coll__call_persistent(const coll__call_t *call, coll_comm_t *comm, coll_request_t **request);
+
+/* Chosen algorithms and schedules of a communicator (route.c). */
+typedef struct coll__route {
+    coll__plan_t plan;
+    const coll__algo_t *algo;
+    const coll__sched_t *sched;
+    coll__sched_cache_t *cache;
+    int refs;
+} coll__route_t;
+
+int coll__routes_create(coll_comm_t *comm); /* topology, cache; hangs off comm->api */
+void coll__plan_fill(const coll_comm_t *comm, const coll__call_t *call, coll__plan_t *plan);
+int coll__route_get(coll__engine_t *engine, coll_comm_t *comm, const coll__plan_t *plan, coll__route_t **route);
+void coll__route_release(coll__route_t *route);
+
+int coll__comm_make(coll__engine_t *engine, uint64_t id, const int *world, int size, int rank, coll_comm_t **comm);
+double coll__comm_timeout(const coll__engine_t *engine, const coll_comm_t *comm);
+
+#endif

@@ -1,0 +1,104 @@
+/* From a call to its schedule: the plan, the choice, the schedule, remembered for each communicator, since most programs make
+ * the same few calls again and again. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "topo/topo.h"
+
+enum { REMEMBERED = 32, SCHEDULES = 256 };
+
+struct routes {
+    coll__topo_t *topo;
+    coll__sched_cache_t *cache;
+    coll__route_t *remembered[REMEMBERED];
+};
+
+static void routes_free(void *api) {
+    struct routes *routes = api;
+    for (int i = 0; i < REMEMBERED; i++)
+        if (routes->remembered[i]) coll__route_release(routes->remembered[i]);
+    coll__sched_cache_free(routes->cache);
+    coll__topo_free(routes->topo);
+    free(routes);
+}
+
+int coll__routes_create(coll_comm_t *comm) {
+    struct routes *routes = calloc(1, sizeof *routes);
+    int *labels = malloc((size_t)comm->size * sizeof *labels);
+    int status = routes && labels ? 0 : coll__error(COLL_ERR_MEMORY, "out of memory for a communicator");
+    for (int i = 0; labels && i < comm->size; i++) labels[i] = coll__world.node_label[comm->world[i]];
+    if (status == 0) status = coll__topo_create(labels, comm->size, &routes->topo);
+    if (status == 0 && !(routes->cache = coll__sched_cache_create(SCHEDULES)))
+        status = coll__error(COLL_ERR_MEMORY, "out of memory for a communicator's schedules");
+    if (status == 0 && !(comm->algo_calls = calloc(coll__algo_count(), sizeof *comm->algo_calls)))
+        status = coll__error(COLL_ERR_MEMORY, "out of memory for a communicator's counters");
+    free(labels);
+    if (status < 0) {
+        if (routes) {
+            coll__topo_free(routes->topo);
+            if (routes->cache) coll__sched_cache_free(routes->cache);
+        }
+        free(routes);
+        return status;
+    }
+    comm->topo = routes->topo;
+    comm->api = routes;
+    comm->api_free = routes_free;
+    return 0;
+}
+
+void coll__plan_fill(const coll_comm_t *comm, const coll__call_t *call, coll__plan_t *plan) {
+    bool pairs = call->reduces && (call->op == COLL_MINLOC || call->op == COLL_MAXLOC);
+    size_t element = coll_dtype_size(call->dtype);
+    memset(plan, 0, sizeof *plan); /* plans are compared byte by byte */
+    plan->operation = call->operation;
+    plan->dtype = call->dtype;
+    plan->op = call->op;
+    plan->commutative = true;
+    plan->rank = comm->rank;
+    plan->size = comm->size;
+    plan->root = call->root;
+    plan->count = pairs ? call->count / 2 : call->count;
+    plan->element = pairs ? 2 * element : element;
+    plan->in_place = call->send == COLL_IN_PLACE || (call->send && call->send == call->recv);
+    plan->arity = coll__world.engine->env.arity;
+    plan->topo = comm->topo;
+}
+
+static unsigned slot_of(const coll__plan_t *plan) {
+    uint64_t hash = plan->count * UINT64_C(0x9e3779b97f4a7c15);
+    hash ^= (uint64_t)plan->operation << 8 ^ (uint64_t)plan->dtype << 16 ^ (uint64_t)plan->op << 24 ^
+            (uint64_t)plan->root << 32 ^ (uint64_t)plan->in_place << 60;
+    return (unsigned)((hash * UINT64_C(0xff51afd7ed558ccd)) >> 59) % REMEMBERED;
+}
+
+int coll__route_get(coll__engine_t *engine, coll_comm_t *comm, const coll__plan_t *plan, coll__route_t **route) {
+    struct routes *routes = comm->api;
+    coll__route_t **slot = &routes->remembered[slot_of(plan)];
+    if (!*slot || memcmp(&(*slot)->plan, plan, sizeof *plan) != 0) {
+        const coll__algo_t *algo;
+        const coll__sched_t *sched;
+        int status = coll__select(coll__world.rules, plan, engine->env.deterministic, &algo, NULL, 0);
+        if (status == 0) status = coll__sched_cache_get(routes->cache, algo->build, plan, &sched);
+        if (status < 0) return status;
+        coll__route_t *made = malloc(sizeof *made);
+        if (!made) {
+            coll__sched_cache_release(routes->cache, sched);
+            return coll__error(COLL_ERR_MEMORY, "out of memory for a schedule");
+        }
+        *made = (coll__route_t){.algo = algo, .sched = sched, .cache = routes->cache, .refs = 1};
+        memcpy(&made->plan, plan, sizeof *plan);
+        if (*slot) coll__route_release(*slot);
+        *slot = made;
+    }
+    (*slot)->refs++;
+    *route = *slot;
+    return 0;
+}
+
+void coll__route_release(coll__route_t *route) {
+    if (--route->refs) return;
+    coll__sched_cache_release(route->cache, route->sched);
+    free(route);
+}

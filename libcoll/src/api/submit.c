@@ -1,0 +1,173 @@
+/* The road of every collective call: checked, planned, given a schedule and a request, started, and (blocking) waited for. */
+#include <string.h>
+
+#include "api/api.h"
+
+int coll__enter(const coll_comm_t *comm, const char *operation, coll__engine_t **engine) {
+    if (coll__world.forked)
+        return coll__error(COLL_ERR_STATE,
+                           "%s: this process is a fork of the one that called coll_init(); only that one may use it",
+                           operation);
+    if (!coll__world.engine) return coll__error(COLL_ERR_CLOSED, "%s: the library is not initialised or was finalized", operation);
+    if (!comm) return coll__error(COLL_ERR_ARG, "%s: comm is NULL", operation);
+    coll__engine_lock(coll__world.engine);
+    if (!coll__comm_known(coll__world.engine, comm)) {
+        coll__engine_unlock(coll__world.engine);
+        return coll__error(COLL_ERR_CLOSED, "%s: the communicator is closed", operation);
+    }
+    *engine = coll__world.engine;
+    return 0;
+}
+
+static int check(const coll__call_t *call, const coll_comm_t *comm) {
+    const char *name = coll_operation_name(call->operation);
+    size_t element = coll_dtype_size(call->dtype);
+    if (call->operation == COLL_OP_BARRIER) return 0;
+    if (element == 0)
+        return coll__error(COLL_ERR_ARG, "%s: dtype is %d, allowed are 0 to %d", name, (int)call->dtype,
+                           COLL_DTYPE_COUNT - 1);
+    if (call->has_root && (call->root < 0 || call->root >= comm->size))
+        return coll__error(COLL_ERR_ARG, "%s: root is %d, allowed are 0 to %d", name, call->root, comm->size - 1);
+    if (call->reduces) {
+        int status = coll__data_check(call->op, call->dtype, call->count);
+        if (status < 0) return status;
+    }
+    size_t blocks = call->operation == COLL_OP_ALLGATHER ? (size_t)comm->size : 1;
+    if (call->count > PTRDIFF_MAX / element / blocks)
+        return coll__error(COLL_ERR_ARG, "%s: count is %zu, which is more bytes than memory can have", name, call->count);
+    bool receives = call->operation != COLL_OP_REDUCE || comm->rank == call->root;
+    bool sends = call->operation != COLL_OP_BROADCAST;
+    if (call->count && receives && !call->recv)
+        return coll__error(COLL_ERR_ARG, sends ? "%s: recv is NULL" : "%s: buffer is NULL", name);
+    if (call->count && sends && !call->send) return coll__error(COLL_ERR_ARG, "%s: send is NULL", name);
+    if (sends && call->send == COLL_IN_PLACE && !receives)
+        return coll__error(COLL_ERR_ARG, "%s: COLL_IN_PLACE is for the root only, this rank's input is `send`", name);
+    return 0;
+}
+
+static void on_free(coll_request_t *request) {
+    coll__route_release((coll__route_t *)request->route);
+}
+
+/* A request ready to be started. [locked] */
+static int prepare(coll__engine_t *engine, const coll__call_t *call, coll_comm_t *comm, coll_request_t **out) {
+    coll__plan_t plan;
+    coll__plan_fill(comm, call, &plan);
+    coll__route_t *route;
+    int status = coll__route_get(engine, comm, &plan, &route);
+    if (status < 0) return status;
+    coll_request_t *request = coll__request_get(engine, comm);
+    if (!request) {
+        coll__route_release(route);
+        return COLL_ERR_MEMORY;
+    }
+    request->route = route;
+    request->on_free = on_free;
+    status = coll__request_reserve(request, route->sched);
+    if (status < 0) {
+        coll__request_put(engine, request);
+        return status;
+    }
+    char *recv = call->recv;
+    size_t place = call->operation == COLL_OP_ALLGATHER ? (size_t)comm->rank * plan.count * plan.element : 0;
+    request->operation = call->operation;
+    request->fingerprint = coll__fingerprint(call->operation, call->dtype, call->op, call->root, call->count);
+    request->sched = route->sched;
+    request->algo = route->algo;
+    request->algo_index = coll__algo_index(route->algo);
+    request->buffer[COLL__BUF_SEND] = plan.in_place ? (recv ? recv + place : NULL) : (char *)call->send;
+    request->buffer[COLL__BUF_RECV] = recv;
+    if (call->reduces) {
+        request->reduction = (coll__reduction_t){.op = call->op,
+                                                 .dtype = call->dtype,
+                                                 .element = coll_dtype_size(call->dtype),
+                                                 .kernel = coll__data_kernel(call->op, call->dtype)};
+        bool has_result = call->operation == COLL_OP_ALLREDUCE || comm->rank == call->root;
+        request->finish_count = call->op == COLL_AVG && has_result ? call->count : 0;
+    }
+    *out = request;
+    return 0;
+}
+
+static int start(coll__engine_t *engine, coll_request_t *request) {
+    request->comm->algo_calls[request->algo_index]++;
+    engine->counters.calls++;
+    return coll__run_start(engine, request);
+}
+
+/* Checks and prepares; an error of this rank alone is told to the peers. [locked] */
+static int checked(coll__engine_t *engine, const coll__call_t *call, coll_comm_t *comm, coll_request_t **request) {
+    int status = coll__failure_usable(comm, coll_operation_name(call->operation));
+    if (status < 0) return status;
+    status = check(call, comm);
+    if (status == 0) status = prepare(engine, call, comm, request);
+    return status < 0 ? coll__failure_call(engine, comm, call->operation, status) : 0;
+}
+
+int coll__call_blocking(const coll__call_t *call, coll_comm_t *comm) {
+    coll__engine_t *engine;
+    coll_request_t *request;
+    int status = coll__enter(comm, coll_operation_name(call->operation), &engine);
+    if (status < 0) return status;
+    if (comm->interrupted) {
+        status = coll__error(COLL_ERR_STATE, "%s: an interrupted call on this communicator must be resumed or abandoned first",
+                             coll_operation_name(call->operation));
+        coll__engine_unlock(engine);
+        return status;
+    }
+    status = checked(engine, call, comm, &request);
+    if (status == 0) {
+        start(engine, request);
+        status = coll__wait(engine, request, coll__comm_timeout(engine, comm));
+        if (status == COLL_ERR_INTERRUPTED)
+            comm->interrupted = request;
+        else
+            coll__request_put(engine, request);
+    }
+    coll__engine_unlock(engine);
+    return status;
+}
+
+int coll__call_start(const coll__call_t *call, coll_comm_t *comm, coll_request_t **request) {
+    coll__engine_t *engine;
+    if (!request) return coll__error(COLL_ERR_ARG, "i%s: request is NULL", coll_operation_name(call->operation));
+    *request = NULL;
+    int status = coll__enter(comm, coll_operation_name(call->operation), &engine);
+    if (status < 0) return status;
+    status = checked(engine, call, comm, request);
+    if (status == 0) start(engine, *request);
+    coll__engine_unlock(engine);
+    return status;
+}
+
+int coll__call_persistent(const coll__call_t *call, coll_comm_t *comm, coll_request_t **request) {
+    coll__engine_t *engine;
+    if (!request) return coll__error(COLL_ERR_ARG, "%s_init: request is NULL", coll_operation_name(call->operation));
+    *request = NULL;
+    int status = coll__enter(comm, coll_operation_name(call->operation), &engine);
+    if (status < 0) return status;
+    status = coll__failure_usable(comm, coll_operation_name(call->operation));
+    if (status == 0) status = check(call, comm);
+    if (status == 0) status = prepare(engine, call, comm, request);
+    if (status == 0) (*request)->persistent = true;
+    coll__engine_unlock(engine);
+    return status;
+}
+
+int coll_start(coll_request_t *request) {
+    coll__engine_t *engine;
+    if (!request) return coll__error(COLL_ERR_ARG, "start: request is NULL");
+    if (!request->engine) return coll__error(COLL_ERR_CLOSED, "start: the library was finalized");
+    const char *name = coll__request_name(request);
+    int status = coll__enter(request->comm, name, &engine);
+    if (status < 0) return status;
+    if (!request->persistent)
+        status = coll__error(COLL_ERR_ARG, "start: the request is not a persistent one");
+    else if (request->state == COLL__REQUEST_ACTIVE)
+        status = coll__error(COLL_ERR_STATE, "start: the persistent %s is still running", name);
+    else
+        status = coll__failure_usable(request->comm, name);
+    if (status == 0) start(engine, request);
+    coll__engine_unlock(engine);
+    return status;
+}
