@@ -55,9 +55,9 @@ static void check(coll__cpu_level_t level, coll_op_t op, coll_dtype_t dtype, siz
 
 static void check_level(coll__cpu_level_t level) {
     static const size_t counts[] = {0, 1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 33, 64, 66, 127, 511, 513, LONGEST};
-    if (level > coll__cpu_level()) { /* this machine cannot run it; its table is still looked at below */
-        print_message("level %s: not on this CPU\n", coll__cpu_level_name(level));
-        return;
+    if (level > coll__cpu_level()) {
+        print_message("level %s: this CPU cannot run it\n", coll__cpu_level_name(level));
+        skip();
     }
     int pairs = 0;
     for (coll_op_t op = 0; op < COLL_OP_COUNT; op++) {
