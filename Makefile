@@ -16,7 +16,7 @@ PACKAGE := $(LIBRARY) setup.py pyproject.toml pycoll/_ffi_build.py pycoll/_shim.
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test check-c check-python lint docs lib venv sanitize bench-peers packages clean
+.PHONY: help demo test check-c check-python lint format docs lib venv sanitize bench-peers packages clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -75,6 +75,12 @@ check-python: $(VENV)/.test ## the Python tests: lint, pycoll through the launch
 
 lint: $(VENV)/.test ## rules of the tree: layers, exported symbols, tables, style
 	$(BIN)/python -m pytest tests/lint
+
+format: $(VENV)/.test ## rewrites C by clang-format 14 and Python by ruff, which the tree's layout follows
+	$(BIN)/pip install --quiet clang-format==14.0.6 ruff
+	find libcoll tests bench docs/examples pycoll/_shim.h -name '*.[ch]' -print0 | xargs -0 $(BIN)/clang-format -i
+	$(BIN)/ruff format --quiet .
+	$(BIN)/ruff check --quiet --fix .
 
 docs: $(VENV)/.test ## the HTML pages, in build/docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs build/docs
