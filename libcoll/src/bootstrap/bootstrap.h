@@ -23,7 +23,7 @@ typedef struct coll__job_opts {
     int size;
     const char *host; /* where rank 0 listens */
     int port;
-    int listen_fd;      /* rank 0: an inherited listening socket, or -1 */
+    int listen_fd;      /* rank 0: an inherited listening socket, which becomes the job's, or -1 */
     const char *secret; /* "": the user's own, kept in the home directory (created there with mode 0600) */
     int64_t deadline;
     int wake_fd; /* an eventfd that the watcher writes when something happened */
