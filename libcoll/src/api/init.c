@@ -31,7 +31,7 @@ struct first_card {
 struct second_card {
     int32_t status;
     char message[700];
-    coll__transport_address_t address; /* of the ofi transport, if the job uses it */
+    coll__transport_address_t address[COLL__TRANSPORT_COUNT]; /* of the transports it has opened */
 };
 
 /* Everything that init has made so far, so that any failure can undo it. */
@@ -131,7 +131,7 @@ static int compare_first(const struct making *m, int size) {
     return status;
 }
 
-static int compare_second(const struct making *m, int size, bool uses_ofi) {
+static int compare_second(const struct making *m, int size) {
     for (int rank = 0; rank < size; rank++) {
         const struct second_card *card = &m->second[rank];
         if (card->status < 0) {
@@ -139,8 +139,9 @@ static int compare_second(const struct making *m, int size, bool uses_ofi) {
             coll__error_add_ranks(&rank, 1);
             return status;
         }
-        const char *mine = m->second[0].address.identity, *theirs = card->address.identity;
-        if (uses_ofi && strcmp(mine, theirs) != 0) {
+        const char *mine = m->second[0].address[COLL__TRANSPORT_ID_ofi].identity;
+        const char *theirs = card->address[COLL__TRANSPORT_ID_ofi].identity;
+        if (strcmp(mine, theirs) != 0) {
             int status = coll__error(COLL_ERR_CONFIG,
                                      "the ranks' libfabric differs, and different ones cannot talk to each other: rank 0 has "
                                      "%s, rank %d has %s",
@@ -202,7 +203,7 @@ static int find_nodes(struct making *m, int rank, int size) {
     return 0;
 }
 
-static int open_transport(struct making *m, int id, const coll__transport_ops_t *ops, coll__transport_address_t *address) {
+static int open_transport(struct making *m, int id, const coll__transport_ops_t *ops, struct second_card *mine) {
     coll__transport_args_t args = {.env = &m->env,
                                    .world_rank = coll__job_rank(m->job),
                                    .world_size = coll__job_size(m->job),
@@ -215,20 +216,19 @@ static int open_transport(struct making *m, int id, const coll__transport_ops_t 
     int status = ops->open(&args, &m->transports[id]);
     if (status < 0) return status;
     coll__engine_add_transport(m->engine, m->transports[id]);
-    return ops->address(m->transports[id], address);
+    return ops->address(m->transports[id], &mine->address[id]);
 }
 
-/* Opens what the layout needs; `mine` gets this rank's address, or what went wrong. */
+/* Opens what the layout needs; `mine` gets this rank's addresses, or what went wrong. */
 static void open_transports(struct making *m, bool uses_shm, bool uses_ofi, struct second_card *mine) {
-    coll__transport_address_t local;
-    int status = open_transport(m, COLL__TRANSPORT_ID_self, &coll__transport_self, &local);
-    if (status == 0 && uses_shm) status = open_transport(m, COLL__TRANSPORT_ID_shm, &coll__transport_shm, &local);
-    if (status == 0 && uses_ofi) status = open_transport(m, COLL__TRANSPORT_ID_ofi, &coll__transport_ofi, &mine->address);
+    int status = open_transport(m, COLL__TRANSPORT_ID_self, &coll__transport_self, mine);
+    if (status == 0 && uses_shm) status = open_transport(m, COLL__TRANSPORT_ID_shm, &coll__transport_shm, mine);
+    if (status == 0 && uses_ofi) status = open_transport(m, COLL__TRANSPORT_ID_ofi, &coll__transport_ofi, mine);
     mine->status = status;
     if (status < 0) snprintf(mine->message, sizeof mine->message, "%s", coll_error_message());
 }
 
-static int connect_peers(struct making *m, int rank, int size, bool uses_ofi) {
+static int connect_peers(struct making *m, int rank, int size) {
     coll__transport_address_t *addresses = calloc((size_t)size, sizeof *addresses);
     int *peers = malloc((size_t)size * sizeof *peers);
     int status = addresses && peers ? 0 : coll__error(COLL_ERR_MEMORY, "out of memory for %d addresses", size);
@@ -242,7 +242,7 @@ static int connect_peers(struct making *m, int rank, int size, bool uses_ofi) {
                         : local && m->transports[COLL__TRANSPORT_ID_shm] ? COLL__TRANSPORT_ID_shm
                                                                          : COLL__TRANSPORT_ID_ofi;
             if (right != id) continue;
-            if (uses_ofi) addresses[count] = m->second[peer].address;
+            addresses[count] = m->second[peer].address[id];
             peers[count++] = peer;
         }
         status = transport->ops->connect(transport, peers, addresses, count);
@@ -285,8 +285,8 @@ static int join(struct making *m) {
     m->second = calloc((size_t)size, sizeof *m->second);
     if (!m->second) return coll__error(COLL_ERR_MEMORY, "out of memory for the cards of %d ranks", size);
     status = coll__job_allgather(m->job, &mine, sizeof mine, m->second, m->deadline);
-    if (status == 0) status = compare_second(m, size, uses_ofi);
-    if (status == 0) status = connect_peers(m, rank, size, uses_ofi);
+    if (status == 0) status = compare_second(m, size);
+    if (status == 0) status = connect_peers(m, rank, size);
     if (status < 0) return status;
     coll__world.node_label = m->label;
     coll__world.engine = m->engine;
