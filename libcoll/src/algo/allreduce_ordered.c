@@ -15,11 +15,11 @@ static void build(const coll__plan_t *plan, coll__builder_t *builder) {
 }
 
 static uint64_t rounds(const coll__plan_t *plan) {
-    return coll__doubling_allgather_rounds(plan->size);
+    return (uint64_t)coll__doubling_rounds(plan->size);
 }
 
 static uint64_t messages(const coll__plan_t *plan) {
-    return coll__doubling_allgather_messages(plan->size);
+    return (uint64_t)coll__doubling_messages(plan->size);
 }
 
 static uint64_t bytes(const coll__plan_t *plan) {
@@ -31,7 +31,7 @@ const coll__algo_t coll__allreduce_ordered = {
     .name = "ordered",
     .summary = "gather all inputs everywhere, fold them in rank order",
     .restrictions = "",
-    .rounds_text = "floor(log2 P); 2 more if P is not a power of two",
+    .rounds_text = "floor(log2 P); 1 more if P is not a power of two, 2 if P is more than 3/2 of the one below",
     .bytes_text = "(P - 1) n; at most P n more if P is not a power of two",
     .source = "textbook",
     .ordered = true,

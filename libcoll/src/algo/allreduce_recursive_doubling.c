@@ -39,13 +39,11 @@ static void build(const coll__plan_t *plan, coll__builder_t *builder) {
 }
 
 static uint64_t rounds(const coll__plan_t *plan) {
-    coll__doubling_t doubling = coll__doubling(0, plan->size);
-    return (uint64_t)(doubling.levels + (doubling.extra ? 2 : 0));
+    return (uint64_t)coll__doubling_rounds(plan->size);
 }
 
 static uint64_t messages(const coll__plan_t *plan) {
-    coll__doubling_t doubling = coll__doubling(0, plan->size);
-    return (uint64_t)doubling.core * (uint64_t)doubling.levels + 2 * (uint64_t)doubling.extra;
+    return (uint64_t)coll__doubling_messages(plan->size);
 }
 
 static uint64_t bytes(const coll__plan_t *plan) {
@@ -57,7 +55,7 @@ const coll__algo_t coll__allreduce_recursive_doubling = {
     .name = "recursive_doubling",
     .summary = "exchange and fold with the rank 2^k away, for every k",
     .restrictions = "",
-    .rounds_text = "floor(log2 P); 2 more if P is not a power of two",
+    .rounds_text = "floor(log2 P); 1 more if P is not a power of two, 2 if P is more than 3/2 of the one below",
     .bytes_text = "floor(log2 P) n; n more if P is not a power of two",
     .source = "Thakur, Rabenseifner and Gropp, Optimization of collective communication operations in MPICH, 2005",
     .build = build,

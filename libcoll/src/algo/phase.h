@@ -64,8 +64,6 @@ void coll__phase_ring_allgather(coll__builder_t *builder, const coll__blocks_t *
 
 /* Allgather of equal blocks by recursive doubling, block b of rank b. */
 void coll__phase_doubling_allgather(coll__builder_t *builder, int rank, int size, coll__ref_t base, size_t block);
-uint64_t coll__doubling_allgather_rounds(int size);
-uint64_t coll__doubling_allgather_messages(int size);
 uint64_t coll__doubling_allgather_blocks(int size); /* blocks sent by all ranks together */
 
 /* ---- folds in rank order ---- */

@@ -44,16 +44,6 @@ void coll__phase_doubling_allgather(coll__builder_t *builder, int rank, int size
     coll__build_round(builder);
 }
 
-uint64_t coll__doubling_allgather_rounds(int size) {
-    coll__doubling_t doubling = coll__doubling(0, size);
-    return (uint64_t)(doubling.levels + (doubling.extra ? 2 : 0));
-}
-
-uint64_t coll__doubling_allgather_messages(int size) {
-    coll__doubling_t doubling = coll__doubling(0, size);
-    return (uint64_t)doubling.core * (uint64_t)doubling.levels + 2 * (uint64_t)doubling.extra;
-}
-
 /* On a level, the 2^level places of each group send the blocks of the whole group: 2^level P in all. */
 uint64_t coll__doubling_allgather_blocks(int size) {
     coll__doubling_t doubling = coll__doubling(0, size);

@@ -28,9 +28,14 @@ static void build(const coll__plan_t *plan, coll__builder_t *builder) {
     }
 }
 
+/* The longest chain begins with a fold into place q, passes all levels to its complement and goes on to the root, unless
+ * that is the root: with one fold only, into place 0, the complement is the last rank. */
 static uint64_t rounds(const coll__plan_t *plan) {
     coll__doubling_t doubling = coll__doubling(plan->root, plan->size);
-    return plan->size > 1 ? (uint64_t)(doubling.levels + (doubling.extra ? 1 : 0) + 1) : 0;
+    if (plan->size == 1)
+        return 0;
+    bool ends_at_root = doubling.extra == 1 && doubling.place == doubling.core - 1;
+    return (uint64_t)(doubling.levels + 1 + (doubling.extra > 0 && !ends_at_root));
 }
 
 static uint64_t messages(const coll__plan_t *plan) {
@@ -54,7 +59,7 @@ const coll__algo_t coll__reduce_rabenseifner = {
     .name = "rabenseifner",
     .summary = "reduce-scatter by recursive halving, then gather at the root",
     .restrictions = "",
-    .rounds_text = "floor(log2 P) + 1; 1 more if P is not a power of two",
+    .rounds_text = "floor(log2 P) + 1; 1 more if P is not a power of two (not for root P - 1 of P = 2^k + 1)",
     .bytes_text = "n",
     .source = "Rabenseifner, Optimization of collective reduction operations, 2004",
     .build = build,

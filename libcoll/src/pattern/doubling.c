@@ -15,3 +15,14 @@ coll__doubling_t coll__doubling(int rank, int size) {
     }
     return doubling;
 }
+
+int coll__doubling_rounds(int size) {
+    coll__doubling_t doubling = coll__doubling(0, size);
+    int folds = doubling.extra == 0 ? 0 : doubling.extra > doubling.core / 2 ? 2 : 1;
+    return doubling.levels + folds;
+}
+
+int64_t coll__doubling_messages(int size) {
+    coll__doubling_t doubling = coll__doubling(0, size);
+    return (int64_t)doubling.core * doubling.levels + 2 * (int64_t)doubling.extra;
+}

@@ -9,6 +9,7 @@
 #define COLL__DOUBLING_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef struct coll__doubling {
     int size;
@@ -20,6 +21,13 @@ typedef struct coll__doubling {
 } coll__doubling_t;
 
 coll__doubling_t coll__doubling(int rank, int size);
+
+/* The longest chain of messages through folding in, all levels and folding out: a chain through all levels leads from a
+ * place to its complement, so it can begin with one fold and end with another if both places have one. */
+int coll__doubling_rounds(int size);
+
+/* Messages of all ranks together, folding in and out included. */
+int64_t coll__doubling_messages(int size);
 
 /* The rank at a place. All ranks below it are those that lower places stand for; place == core gives size. */
 static inline int coll__doubling_rank(const coll__doubling_t *doubling, int place) {
