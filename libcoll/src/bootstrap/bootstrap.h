@@ -59,6 +59,8 @@ const atomic_uint_fast64_t *coll__job_events(const coll__job_t *job);
 /* A notice: a few bytes to all other ranks, delivered once, in order for each sender, best effort if ranks die. Does not wait. */
 enum { COLL__NOTICE_BYTES = 1536 };
 int coll__job_post(coll__job_t *job, const void *notice, size_t bytes);
+/* Whether the hub has relayed all that this rank has posted: false for long means that rank 0's process does not run. */
+bool coll__job_hub_answers(coll__job_t *job);
 /* The next notice that arrived: its length, 0 for none. `from` is the sender's rank, certain. */
 size_t coll__job_next_notice(coll__job_t *job, void *notice, int *from);
 

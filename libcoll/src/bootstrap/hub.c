@@ -117,14 +117,13 @@ static void name_ranks(int status, const int *ranks, int count, const char *what
     coll__error_add_ranks(ranks, (size_t)count);
 }
 
-/* Ends the round with this thread's last error, for those who wait in it and those who come later. */
+/* Ends the round with this thread's last error, for those who wait in it and those who come later. The door stays open after a
+ * failed meeting, so that these hear it too. */
 static void fail_round(coll__hub_t *hub) {
     coll__round_t *round = &hub->round;
     coll__error_save(&round->error);
     round->ended = true;
-    if (round->number == 0)
-        coll__door_shut(&hub->door);
-    for (int r = hub->job->size - 1; r >= 0; r--) /* rank 0 last: its process may end at once */
+    for (int r = 0; r < hub->job->size; r++)
         if (round->have[r])
             say(hub, r, error_frame(round->number), &round->error);
 }
@@ -251,24 +250,35 @@ static int look_at_caller(const coll__hub_t *hub, int rank, int size) {
     return status;
 }
 
+static void arrived(coll__hub_t *hub, int rank) {
+    if (rank < 0 || rank >= hub->job->size || hub->round.have[rank])
+        return;
+    hub->round.have[rank] = 1;
+    hub->round.have_count++;
+}
+
 static bool admit(void *context, int fd, int rank, int size) {
     coll__hub_t *hub = context;
-    if (look_at_caller(hub, rank, size) != 0) {
+    if (!hub->round.ended && look_at_caller(hub, rank, size) != 0)
+        fail_round(hub);
+    if (hub->round.ended) {
         struct {
             coll__frame_t frame;
             coll__error_info_t info;
-        } refusal = {.frame = error_frame(0)};
-        coll__error_save(&refusal.info);
-        fail_round(hub);
+        } refusal = {.frame = error_frame(0), .info = hub->round.error};
         (void)!send(fd, &refusal, sizeof refusal, MSG_NOSIGNAL | MSG_DONTWAIT);
+        arrived(hub, rank);
         return false;
     }
     coll__tcp_tune(fd);
     coll__conn_open(&hub->peers[rank], fd);
-    hub->round.have[rank] = 1;
-    hub->round.have_count++;
+    arrived(hub, rank);
     look_at_round(hub);
     return true;
+}
+
+bool coll__hub_has_all(const coll__hub_t *hub) {
+    return hub->round.have_count == hub->job->size;
 }
 
 void coll__hub_open(coll__hub_t *hub, const int *listeners, int count) {
@@ -282,11 +292,12 @@ void coll__hub_state_changed(coll__hub_t *hub, int rank, coll__peer_state_t stat
     look_at_round(hub);
 }
 
+/* The sender gets it back too: that is how it knows that the hub is alive. */
 static void relay_notice(coll__hub_t *hub, int from, const coll__frame_t *frame, const void *payload) {
     coll__frame_t notice = {.type = COLL__FRAME_NOTICE, .bytes = frame->bytes, .rank = from};
     coll__message_t *message = coll__message_new(notice, payload);
     for (int r = 1; r < hub->job->size; r++) {
-        if (r == from || hub->peers[r].fd < 0)
+        if (hub->peers[r].fd < 0)
             continue;
         if (hub->peers[r].out_bytes > COLL__BACKLOG_BYTES)
             coll__log(COLL__LOG_WARN, "rank %d does not read: a notice of rank %d is lost to it", r, from);

@@ -24,6 +24,9 @@ void coll__hub_take(coll__hub_t *hub, int rank, const coll__frame_t *frame, cons
 /* Tells everyone, and ends a round that waits for this rank. */
 void coll__hub_state_changed(coll__hub_t *hub, int rank, coll__peer_state_t state);
 
+/* Has everyone come to the meeting, if only to hear that it failed? */
+bool coll__hub_has_all(const coll__hub_t *hub);
+
 /* Ends the streams to all ranks once what is queued has gone out; done when all have hung up. */
 void coll__hub_shut(coll__hub_t *hub);
 bool coll__hub_is_done(const coll__hub_t *hub);

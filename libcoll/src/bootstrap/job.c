@@ -244,8 +244,12 @@ static int meet_others(coll__job_t *job, const coll__job_opts_t *opts) {
 
     pthread_mutex_lock(&job->lock);
     status = wait_for_round(job, opts->deadline);
-    if (status != 0 && job->hub != NULL)
+    if (status != 0 && job->hub != NULL) {
+        int64_t limit = coll__now_ns() + last_word_ns;
+        while (status != COLL_ERR_TIMEOUT && !coll__hub_has_all(job->hub) && wait_until(job, limit))
+            ; /* late ones should hear why, too */
         shut_hub(job, coll__now_ns() + last_word_ns);
+    }
     pthread_mutex_unlock(&job->lock);
     return status;
 }
@@ -317,8 +321,16 @@ int coll__job_post(coll__job_t *job, const void *notice, size_t bytes) {
         coll__log(COLL__LOG_WARN, "%s does not read: a notice is lost", job->where);
     else if (job->size > 1 && !job->hub_lost)
         coll__job_tell(job, (coll__frame_t){.type = COLL__FRAME_NOTICE, .bytes = (uint32_t)bytes}, notice);
+    if (job->rank != 0) job->unanswered++;
     pthread_mutex_unlock(&job->lock);
     return 0;
+}
+
+bool coll__job_hub_answers(coll__job_t *job) {
+    pthread_mutex_lock(&job->lock);
+    bool answers = job->unanswered == 0;
+    pthread_mutex_unlock(&job->lock);
+    return answers;
 }
 
 size_t coll__job_next_notice(coll__job_t *job, void *notice, int *from) {

@@ -53,6 +53,7 @@ struct coll__job {
     size_t answer_bytes;
 
     coll__notices_t notices;
+    uint64_t unanswered; /* notices of this rank that the hub has not sent back yet */
 
     /* The ranks of this node. */
     int local_size;

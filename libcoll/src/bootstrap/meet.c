@@ -113,7 +113,7 @@ int coll__meet(const coll__job_opts_t *opts, const coll__key_t *key, int *fd) {
             close(*fd);
             if (status < 0)
                 return status;
-        } else
+        } else if (errno != ETIMEDOUT || why[0] == '\0') /* the deadline itself explains nothing */
             why = strerror(errno);
 
         int64_t left = opts->deadline - coll__now_ns();

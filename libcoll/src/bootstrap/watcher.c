@@ -70,7 +70,8 @@ static void end_round(coll__job_t *job, const coll__frame_t *frame, const void *
         error->operation[sizeof error->operation - 1] = '\0';
         error->rank_count = error->rank_count < 0 || error->rank_count > COLL__ERROR_RANKS ? 0 : error->rank_count;
     } else if (frame->type == COLL__FRAME_GATHERED && frame->bytes == job->answer_bytes) {
-        memcpy(job->answer, payload, frame->bytes);
+        if (frame->bytes > 0)
+            memcpy(job->answer, payload, frame->bytes);
     } else {
         coll__error(COLL_ERR_INTERNAL, "rank 0 answers a step of initialisation with %u bytes instead of %zu",
                     frame->bytes, job->answer_bytes);
@@ -90,6 +91,10 @@ void coll__job_take(coll__job_t *job, const coll__frame_t *frame, const void *pa
             coll__job_set_state(job, frame->rank, frame->value == COLL__PEER_LEFT ? COLL__PEER_LEFT : COLL__PEER_FAILED);
         break;
     case COLL__FRAME_NOTICE:
+        if (frame->rank == job->rank) {
+            job->unanswered -= job->unanswered > 0;
+            break;
+        }
         coll__notices_add(&job->notices, frame->rank, payload, frame->bytes);
         tell_engine(job);
         break;
