@@ -78,16 +78,18 @@ double coll__sim_transmit(coll__sim_world_t *world, int from, int to, coll__sim_
     return left;
 }
 
-/* Can nothing arrive at `rank` before `when` that is not on its way yet? A waiting rank acts on its next event only. When all
- * that are polled have waited for a whole round, a rank that is not polled is taken to be waiting too. */
+/* Can nothing arrive at `rank` before `when` that is not on its way yet? A waiting rank acts on its next event only; a rank
+ * that nobody polls while all that are polled wait does not act at all. */
 static bool settled(const coll__sim_world_t *world, int rank, double when) {
-    bool all_wait = world->quiet > 2 * world->size;
+    uint64_t rounds = 2 * (uint64_t)world->size;
     for (int other = 0; other < world->size; other++) {
         const coll__sim_rank_t *state = &world->rank[other];
         if (other == rank || !state->end)
             continue;
+        if (world->quiet > rounds && world->polls - state->polled > rounds)
+            continue;
         double acts = state->now;
-        if (state->waiting || all_wait)
+        if (state->waiting)
             acts = state->inbox ? fmax(acts, state->inbox->when) : INFINITY;
         if (acts + world->least < when)
             return false;
@@ -98,6 +100,7 @@ static bool settled(const coll__sim_world_t *world, int rank, double when) {
 coll__sim_event_t *coll__sim_next(coll__sim_world_t *world, int rank) {
     coll__sim_rank_t *state = &world->rank[rank];
     coll__sim_event_t *event = state->inbox;
+    state->polled = ++world->polls;
     if (!event || (event->when > state->now && !settled(world, rank, event->when))) {
         state->waiting = true;
         world->quiet++;

@@ -38,6 +38,7 @@ typedef struct coll__sim_rank {
     double now;
     double port_free[2]; /* inside and between nodes: when the next message may leave */
     bool waiting;        /* polled and found nothing, and has not sent since */
+    uint64_t polled;     /* world->polls when it was polled last */
     void *end;           /* its open transport, or NULL */
     coll__sim_event_t *inbox; /* earliest first */
 } coll__sim_rank_t;
@@ -48,7 +49,8 @@ struct coll__sim_world {
     coll__sim_link_t link[2];
     uint64_t messages[2], bytes[2];
     uint64_t transfers;  /* receives of bulk data so far: their numbers */
-    int quiet;           /* polls in a row that found nothing, sends between them */
+    uint64_t polls;      /* looks for a next event so far */
+    uint64_t quiet;      /* of those, the last ones in a row that found none while nothing was sent */
     double least;        /* from one rank's clock to an arrival at another */
     coll__sim_rank_t rank[];
 };
