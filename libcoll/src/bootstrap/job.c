@@ -317,9 +317,7 @@ int coll__job_post(coll__job_t *job, const void *notice, size_t bytes) {
     if (bytes < 1 || bytes > COLL__NOTICE_BYTES)
         return coll__error(COLL_ERR_ARG, "a notice of %zu bytes, allowed are 1 to %d", bytes, COLL__NOTICE_BYTES);
     pthread_mutex_lock(&job->lock);
-    if (job->to_hub.out_bytes > COLL__BACKLOG_BYTES)
-        coll__log(COLL__LOG_WARN, "%s does not read: a notice is lost", job->where);
-    else if (job->size > 1 && !job->hub_lost)
+    if (job->size > 1 && !job->hub_lost)
         coll__job_tell(job, (coll__frame_t){.type = COLL__FRAME_NOTICE, .bytes = (uint32_t)bytes}, notice);
     if (job->rank != 0) job->unanswered++;
     pthread_mutex_unlock(&job->lock);

@@ -16,10 +16,7 @@
 #include "bootstrap/hub.h"
 #include "bootstrap/notice.h"
 
-enum {
-    COLL__BACKLOG_BYTES = 4 * 1 << 20, /* unsent bytes beyond which a connection takes no more notices */
-    COLL__LAST_WORD_MS = 1000          /* how long to wait for a last answer, or for peers to hang up */
-};
+enum { COLL__LAST_WORD_MS = 1000 }; /* how long to wait for a last answer, or for peers to hang up */
 
 struct coll__job {
     int rank;

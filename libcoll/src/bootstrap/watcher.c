@@ -52,7 +52,10 @@ void coll__job_tell(coll__job_t *job, coll__frame_t frame, const void *payload) 
         return;
     }
     coll__message_t *message = coll__message_new(frame, payload);
-    coll__conn_send(&job->to_hub, message);
+    if (frame.type != COLL__FRAME_NOTICE)
+        coll__conn_send(&job->to_hub, message);
+    else if (!coll__conn_send_or_lose(&job->to_hub, message))
+        coll__log(COLL__LOG_WARN, "%s does not read: notices are lost", job->where);
     coll__message_release(message);
     if (job->to_hub.out != NULL || job->to_hub.broken)
         coll__job_kick(job);

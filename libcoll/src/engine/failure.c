@@ -169,6 +169,7 @@ void coll__failure_left(coll__engine_t *engine) {
         append_ranks(error.message, sizeof error.message, error.ranks, error.rank_count);
         append(error.message, sizeof error.message, " left the job (finalized or exited) while others still need %s",
                error.rank_count == 1 ? "it" : "them");
+        coll__notice_error(engine, comm, comm->sequence, true, &error);
         coll__failure_break(engine, comm, &error);
     }
 }
@@ -287,8 +288,8 @@ void coll__failure_settle(coll__engine_t *engine) {
 
 /* ---- deadlines ---- */
 
-/* Follows who waits for whom to those who did not say that they are in this call. */
-static void find_missing(const coll_comm_t *comm, const coll_request_t *request, coll__error_info_t *error) {
+/* Follows who waits for whom, in this call or still in an earlier one, to those who did not say that they wait. */
+static void find_missing(coll__engine_t *engine, const coll_comm_t *comm, const coll_request_t *request, coll__error_info_t *error) {
     int peers[COLL__REPORT_PEERS];
     int count = coll__request_peers(request, peers, COLL__REPORT_PEERS);
     bool *seen = calloc((size_t)comm->size, sizeof *seen);
@@ -304,7 +305,9 @@ static void find_missing(const coll_comm_t *comm, const coll_request_t *request,
     while (head < tail) {
         int rank = queue[head++];
         const coll__comm_report_t *report = comm->reports ? &comm->reports[rank] : NULL;
-        if (!report || report->sequence != request->sequence) {
+        bool waits = report && (report->sequence == request->sequence ||
+                                (report->sequence && report->sequence < request->sequence && report->at >= request->wait_start));
+        if (!waits) {
             add_rank(error, rank);
             continue;
         }
@@ -313,6 +316,12 @@ static void find_missing(const coll_comm_t *comm, const coll_request_t *request,
             if (!seen[peer]) queue[tail++] = peer;
             seen[peer] = true;
         }
+    }
+    /* Nobody's report comes through a hub that does not run: then it is the one that is missing, if it is a member. */
+    int hub = comm->rank_of[0];
+    if (hub >= 0 && hub != comm->rank && !coll__job_hub_answers(engine->job)) {
+        error->rank_count = 0;
+        add_rank(error, hub);
     }
 out:
     free(seen);
@@ -331,7 +340,7 @@ void coll__failure_timeout(coll__engine_t *engine, coll_request_t *request, doub
         if (coll__request_peers(request, peers, 1)) add_rank(&error, comm->rank_of[peers[0]]);
     } else {
         describe(comm, request->sequence, request->fingerprint, call, sizeof call);
-        find_missing(comm, request, &error);
+        find_missing(engine, comm, request, &error);
     }
     snprintf(error.message, sizeof error.message, "timed out after %.3g s in %s", waited, call);
     if (error.rank_count) {

@@ -13,6 +13,7 @@ static void make_ready(coll__engine_t *engine, coll_request_t *request) {
 
 static void op_done(coll__p2p_op_t *op, int status) {
     coll_request_t *request = op->owner;
+    if (status == COLL_ERR_MISMATCH) return; /* the request stays until failure.c has put the mismatch into words */
     request->outstanding--;
     request->progressed++;
     if (status < 0 && !request->failing) {
@@ -73,7 +74,8 @@ static void take_round(coll__engine_t *engine, coll_request_t *request) {
 }
 
 static void advance(coll__engine_t *engine, coll_request_t *request) {
-    while (request->outstanding == 0 && !request->failing) {
+    /* A communicator whose mismatch is being put into words must not let a call succeed meanwhile. */
+    while (request->outstanding == 0 && !request->failing && !request->comm->mismatched) {
         if (!request->sched || request->next_step == request->sched->step_count) {
             if (request->finish_count)
                 coll__data_finish(request->reduction.op, request->reduction.dtype, request->buffer[COLL__BUF_RECV],
@@ -92,7 +94,6 @@ static void advance(coll__engine_t *engine, coll_request_t *request) {
     if (request->failing) {
         coll__error_info_t error = {.status = COLL_ERR_MEMORY, .message = "out of memory for an error message"};
         if (request->error) error = *request->error;
-        if (engine->foreign.set) return; /* its communicator breaks as a whole, with a better message */
         if (request->receives && error.status == COLL_ERR_TRUNCATE)
             coll__request_fail(engine, request, &error);
         else
