@@ -1,9 +1,9 @@
 /* Random environments and byte sizes, always the same ones: no crash, and what is accepted keeps its rules. */
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +21,11 @@ static size_t below(size_t limit) {
 
 /* Pieces of what people write, glued at random, with a byte changed now and then. */
 static void random_text(char *text, size_t capacity) {
-    static const char *const pieces[] = {"0",    "1",   "-1", "2",     "64",     "k",  "m",     "g",    "inf",  "auto", "off",
-                                         "shm",  "ofi", "tcp", "debug", "thread", ".5", "e3",    " ",    "\n",   "-",    "+",
-                                         "4096", "nan", "0x",  ":",     "allreduce", "=", "99999999999999999999", "%s%n"};
+    static const char *const pieces[] = {
+        "0",   "1",   "-1",  "2",   "64",    "k",    "m",      "g",         "inf",  "auto",
+        "off", "shm", "ofi", "tcp", "debug", ".5",   "e3",     " ",         "\n",   "-",
+        "+",   "nan", "0x",  ":",   "=",     "4096", "thread", "allreduce", "%s%n", "99999999999999999999",
+    };
     size_t length = 0;
     text[0] = '\0';
     for (size_t i = below(4); i > 0; i--) {
@@ -73,8 +75,8 @@ static void check_rules(const coll__env_t *env) {
 /* Every message names a variable that is set. */
 static void check_message(void) {
     const char *message = coll_error_message();
-    assert_true(strstr(message, "COLL_") != NULL || strstr(message, "RANK") != NULL || strstr(message, "WORLD") != NULL ||
-                strstr(message, "MASTER") != NULL);
+    assert_true(strstr(message, "COLL_") != NULL || strstr(message, "RANK") != NULL ||
+                strstr(message, "WORLD") != NULL || strstr(message, "MASTER") != NULL);
 }
 
 static void test_environments(void **state) {

@@ -1,3 +1,4 @@
+/* The reference operators, on elements as plain structs. */
 #include "support/reference.h"
 
 #include <math.h>
@@ -200,7 +201,8 @@ static element_t truth(int value) {
     return (element_t){(uint64_t)value, value, 0};
 }
 
-/* float32's results are exact in double before the one rounding of store(); half precision rounds to float32 between. */
+/* float32's results are exact in double before the one rounding of store(); half precision rounds to float32 between.
+ */
 static double rounded(coll_dtype_t dtype, double value) {
     return dtype == COLL_FLOAT64 || dtype == COLL_COMPLEX128 ? value : (double)(float)value;
 }

@@ -1,5 +1,5 @@
-/* What an operator gives, one element at a time, written apart from the library: no code of libcoll/src is used, and half
- * precision is decoded and encoded by arithmetic instead of by bits. */
+/* What an operator gives, one element at a time, written apart from the library: no code of libcoll/src is used, and
+ * half precision is decoded and encoded by arithmetic instead of by bits. */
 #ifndef COLL__TEST_REFERENCE_H
 #define COLL__TEST_REFERENCE_H
 
@@ -21,8 +21,8 @@ void coll__reference_fill_small(coll_dtype_t dtype, void *values, size_t count, 
 /* Pairs for MINLOC and MAXLOC: values of coll__reference_fill(), indices of coll__reference_fill_small(). */
 void coll__reference_fill_pairs(coll_dtype_t dtype, void *values, size_t count, uint64_t seed);
 
-/* The first index at which two arrays differ, -1 if there is none. NaNs are equal whatever their bits, zeros of unlike sign
- * are not. */
+/* The first index at which two arrays differ, -1 if there is none. NaNs are equal whatever their bits, zeros of unlike
+ * sign are not. */
 long coll__reference_differ(coll_dtype_t dtype, const void *a, const void *b, size_t count);
 
 double coll__reference_from_half(coll_dtype_t dtype, uint16_t half);

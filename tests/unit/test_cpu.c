@@ -1,9 +1,9 @@
 /* CPUs that this process may use, and feature levels. */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <cmocka.h>

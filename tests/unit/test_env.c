@@ -16,9 +16,9 @@ static coll__env_t env;
 /* No test sees what the shell or the test before left. */
 static int setup(void **state) {
     (void)state;
-    static const char *const others[] = {"RANK",       "WORLD_SIZE",       "MASTER_ADDR",   "MASTER_PORT",
-                                         "LOCAL_RANK", "LOCAL_WORLD_SIZE", "COLL_MISTYPED", "COLL_PACKETSIZE",
-                                         "COLL_TEST_X", "COLL_"};
+    static const char *const others[] = {
+        "RANK",          "WORLD_SIZE",      "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+        "COLL_MISTYPED", "COLL_PACKETSIZE", "COLL_TEST_X", "COLL_"};
     coll_env_info_t info;
     for (size_t i = 0; coll_env_get(i, &info) == 0; i++)
         unsetenv(info.name);
@@ -110,12 +110,18 @@ static void test_values(void **state) {
 static void test_limits(void **state) {
     (void)state;
     static const char *const wrong[] = {
-        "COLL_PACKET_SIZE=255", "COLL_PACKET_SIZE=1048577", "COLL_NPACKETS=1",     "COLL_NPACKETS=4097",
-        "COLL_POLL_MS=0",       "COLL_POLL_MS=1001",        "COLL_ARITY=1",        "COLL_ARITY=65",
-        "COLL_PORT=65536",      "COLL_PORT=-1",             "COLL_RANK=-2",        "COLL_SIZE=-2",
-        "COLL_TIMEOUT=-1",      "COLL_SPIN_US=-1",          "COLL_LISTEN_FD=-2",   "COLL_DETERMINISTIC=2",
-        "COLL_TIMEOUT=1e10",    "COLL_RANK=4294967296",     "COLL_SPIN_US=1e3",    "COLL_LOG=loud",
-        "COLL_TRANSPORT=tcp",   "COLL_HIER=",               "COLL_PROGRESS=Thread", "COLL_NPACKETS=",
+        "COLL_PACKET_SIZE=255", "COLL_PACKET_SIZE=1048577",
+        "COLL_NPACKETS=1",      "COLL_NPACKETS=4097",
+        "COLL_POLL_MS=0",       "COLL_POLL_MS=1001",
+        "COLL_ARITY=1",         "COLL_ARITY=65",
+        "COLL_PORT=65536",      "COLL_PORT=-1",
+        "COLL_RANK=-2",         "COLL_SIZE=-2",
+        "COLL_TIMEOUT=-1",      "COLL_SPIN_US=-1",
+        "COLL_LISTEN_FD=-2",    "COLL_DETERMINISTIC=2",
+        "COLL_TIMEOUT=1e10",    "COLL_RANK=4294967296",
+        "COLL_SPIN_US=1e3",     "COLL_LOG=loud",
+        "COLL_TRANSPORT=tcp",   "COLL_HIER=",
+        "COLL_PROGRESS=Thread", "COLL_NPACKETS=",
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         setup(NULL);

@@ -1,9 +1,9 @@
 /* The field types of the environment: what each takes, refuses and writes back. */
+#include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <locale.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -90,8 +90,9 @@ static void test_bytes(void **state) {
     assert_true(type->parse(type, "8k", limits, &value) && value == 8192);
     assert_true(type->parse(type, "256", limits, &value) && value == 256);
     assert_true(type->parse(type, "1M", limits, &value) && value == 1 << 20);
-    refuses(type, limits, (const char *const[]){"", "255", "1025k", "2m", "8kb", "8 k", " 8k", "8k ", "-8k", "k", "inf",
-                                                "8.5k", "0x100", NULL});
+    refuses(type, limits,
+            (const char *const[]){"", "255", "1025k", "2m", "8kb", "8 k", " 8k", "8k ", "-8k", "k", "inf", "8.5k",
+                                  "0x100", NULL});
     allows(type, limits, "bytes from 256 to 1m, with k, m or g for powers of 1024");
     formats(type, &(size_t){8192}, "8k");
     formats(type, &(size_t){8193}, "8193");
@@ -149,8 +150,8 @@ static void test_seconds(void **state) {
     assert_true(parsed_seconds("1e-05") == 1e-05);
     assert_true(parsed_seconds("1000") == 1000);
     refuses(type, (coll__env_limits_t){0, 1000},
-            (const char *const[]){"", "-1", "+1", "1000.1", "1s", "1 ", " 1", "1,5", "inf", "nan", "0x10", "1e", "1e400",
-                                  ".", "e5", "1.2.3", NULL});
+            (const char *const[]){"", "-1", "+1", "1000.1", "1s", "1 ", " 1", "1,5", "inf", "nan", "0x10", "1e",
+                                  "1e400", ".", "e5", "1.2.3", NULL});
     allows(type, (coll__env_limits_t){0, 1000}, "seconds from 0 to 1000, such as 30 or 2.5");
     formats(type, &(double){2.5}, "2.5");
 }
@@ -212,9 +213,15 @@ static void test_choices(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_int),         cmocka_unit_test(test_flag),    cmocka_unit_test(test_spin),
-        cmocka_unit_test(test_bytes),       cmocka_unit_test(test_parse_bytes), cmocka_unit_test(test_seconds),
-        cmocka_unit_test(test_seconds_in_any_locale), cmocka_unit_test(test_text), cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_int),
+        cmocka_unit_test(test_flag),
+        cmocka_unit_test(test_spin),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_parse_bytes),
+        cmocka_unit_test(test_seconds),
+        cmocka_unit_test(test_seconds_in_any_locale),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_choices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /* The thread's last error: message, ranks, call, and errors carried between threads. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <pthread.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -119,10 +119,14 @@ static void test_carried_between_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_yet),        cmocka_unit_test(test_message_and_call),
-        cmocka_unit_test(test_ranks),              cmocka_unit_test(test_more_ranks_than_room),
-        cmocka_unit_test(test_next_error_forgets), cmocka_unit_test(test_message_may_quote_the_last_one),
-        cmocka_unit_test(test_long_texts_are_cut), cmocka_unit_test(test_carried_between_threads),
+        cmocka_unit_test(test_nothing_yet),
+        cmocka_unit_test(test_message_and_call),
+        cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_more_ranks_than_room),
+        cmocka_unit_test(test_next_error_forgets),
+        cmocka_unit_test(test_message_may_quote_the_last_one),
+        cmocka_unit_test(test_long_texts_are_cut),
+        cmocka_unit_test(test_carried_between_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Folding many inputs: like one kernel after the other, over block borders, and in float32 throughout for half precision. */
+/* Folding many inputs: like one kernel after the other, over block borders, and in float32 throughout for half
+ * precision. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

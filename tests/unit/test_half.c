@@ -1,4 +1,5 @@
-/* Conversions of half precision: all 65536 values one way, every rounding situation the other way, at every CPU level. */
+/* Conversions of half precision: all 65536 values one way, every rounding situation the other way, at every CPU level.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -36,7 +36,9 @@ static void check(coll__cpu_level_t level, coll_op_t op, coll_dtype_t dtype, siz
     fill(op, dtype, lefts, shift, count * 64 + shift);
     fill(op, dtype, rights, right_shift, count * 64 + shift + 7777);
     unsigned char *block = alias == ONTO_LEFT ? lefts : alias == ONTO_RIGHT ? rights : targets;
-    unsigned char *target = alias == ONTO_LEFT ? left : alias == ONTO_RIGHT ? right : targets + (shift * 2 % MARGIN) * size;
+    unsigned char *target = alias == ONTO_LEFT    ? left
+                            : alias == ONTO_RIGHT ? right
+                                                  : targets + (shift * 2 % MARGIN) * size;
     if (alias == APART)
         memset(targets, 0xa5, bytes);
 
@@ -113,7 +115,8 @@ static void test_levels_agree(void **state) {
                 fill(op, (coll_dtype_t)dtype, lefts, 0, 1);
                 fill(op, (coll_dtype_t)dtype, rights, 0, 2);
                 coll__data_kernel_at(COLL__CPU_BASE, op, (coll_dtype_t)dtype)(lefts, rights, expected, LONGEST);
-                coll__data_kernel_at((coll__cpu_level_t)level, op, (coll_dtype_t)dtype)(lefts, rights, targets, LONGEST);
+                coll__data_kernel_at((coll__cpu_level_t)level, op, (coll_dtype_t)dtype)(lefts, rights, targets,
+                                                                                        LONGEST);
                 assert_int_equal(coll__reference_differ((coll_dtype_t)dtype, targets, expected, LONGEST), -1);
             }
         }
@@ -145,9 +148,9 @@ static void test_choice(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_base),          cmocka_unit_test(test_avx2),
-        cmocka_unit_test(test_avx512),        cmocka_unit_test(test_table_is_full),
-        cmocka_unit_test(test_levels_agree),  cmocka_unit_test(test_products_are_not_fused),
+        cmocka_unit_test(test_base),         cmocka_unit_test(test_avx2),
+        cmocka_unit_test(test_avx512),       cmocka_unit_test(test_table_is_full),
+        cmocka_unit_test(test_levels_agree), cmocka_unit_test(test_products_are_not_fused),
         cmocka_unit_test(test_choice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@ static void test_distance(void **state) {
         const char *a, *b;
         size_t distance;
     } cases[] = {
-        {"", "", 0},       {"", "abc", 3},         {"abc", "", 3},   {"ring", "ring", 0},
+        {"", "", 0},        {"", "abc", 3},           {"abc", "", 3},  {"ring", "ring", 0},
         {"rng", "ring", 1}, {"kitten", "sitting", 3}, {"ab", "ba", 2}, {"flaw", "lawn", 2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -1,10 +1,10 @@
 /* Waking peers: the flag falls, the eventfd is written, and no wake-up is lost. */
+#include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -62,7 +62,8 @@ static void test_full_counter_does_not_block(void **state) {
     assert_true(drained(1) == full);
 }
 
-/* Two threads hand a number to and fro; each sleeps until it is its turn, with no safety net but a long one that fails. */
+/* Two threads hand a number to and fro; each sleeps until it is its turn, with no safety net but a long one that fails.
+ */
 enum { ROUNDS = 5000, LATE_MS = 5000 };
 static atomic_int turn;
 

@@ -1,6 +1,6 @@
-/* Reads /proc/self/cgroup and walks each group's path upwards, since every ancestor's quota holds as well. In a container
- * the path may be the host's while the mount shows only the container's own part: the walk then still meets the root of
- * the mount, where that quota is written. */
+/* Reads /proc/self/cgroup and walks each group's path upwards, since every ancestor's quota holds as well. In a
+ * container the path may be the host's while the mount shows only the container's own part: the walk then still meets
+ * the root of the mount, where that quota is written. */
 #include "base/cgroup.h"
 
 #include <limits.h>

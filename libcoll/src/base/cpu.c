@@ -48,8 +48,8 @@ static coll__cpu_level_t detect_level(void) {
     __builtin_cpu_init();
     if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & bit_F16C) || !__builtin_cpu_supports("avx2"))
         return COLL__CPU_BASE;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
         return COLL__CPU_AVX512;
     return COLL__CPU_AVX2;
 #else

@@ -33,15 +33,9 @@ static const struct {
 };
 
 static const coll__env_limits_t limits[VARIABLE_COUNT] = {
-    [VARIABLE_rank] = {-1, INT_MAX},
-    [VARIABLE_size] = {-1, INT_MAX},
-    [VARIABLE_port] = {0, 65535},
-    [VARIABLE_listen_fd] = {-1, INT_MAX},
-    [VARIABLE_packet_size] = {256, 1 << 20},
-    [VARIABLE_npackets] = {2, 4096},
-    [VARIABLE_spin_us] = {0, 1000000000},
-    [VARIABLE_poll_ms] = {1, 1000},
-    [VARIABLE_timeout] = {0, 1000000000},
+    [VARIABLE_rank] = {-1, INT_MAX},      [VARIABLE_size] = {-1, INT_MAX},         [VARIABLE_port] = {0, 65535},
+    [VARIABLE_listen_fd] = {-1, INT_MAX}, [VARIABLE_packet_size] = {256, 1 << 20}, [VARIABLE_npackets] = {2, 4096},
+    [VARIABLE_spin_us] = {0, 1000000000}, [VARIABLE_poll_ms] = {1, 1000},          [VARIABLE_timeout] = {0, 1000000000},
     [VARIABLE_arity] = {2, 64},
 };
 
@@ -141,7 +135,8 @@ static int check_pair(enum variable a, bool first, enum variable b, bool second)
                        table[missing].name, aliases[missing]);
 }
 
-/* LOCAL_RANK and LOCAL_WORLD_SIZE are not used, only held against the rest. *value is -1 where the variable is unset. */
+/* LOCAL_RANK and LOCAL_WORLD_SIZE are not used, only held against the rest. *value is -1 where the variable is unset.
+ */
 static int read_local(const char *name, int low, int *value) {
     const char *text = getenv(name);
     *value = -1;
@@ -182,8 +177,8 @@ static int check_job(const coll__env_t *env) {
     if (status != 0)
         return status;
     if (env->rank >= env->size && env->size > 0)
-        return coll__error(COLL_ERR_CONFIG, "%s is %d but %s is %d; ranks are 0 to %d", rank_name, env->rank,
-                           size_name, env->size, env->size - 1);
+        return coll__error(COLL_ERR_CONFIG, "%s is %d but %s is %d; ranks are 0 to %d", rank_name, env->rank, size_name,
+                           env->size, env->size - 1);
     return check_local(env->size, size_name);
 }
 

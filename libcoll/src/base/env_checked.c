@@ -1,5 +1,5 @@
-/* The part of the environment that all ranks must agree on, as text: "NAME=value" lines in the table's order. Values are
- * written from what was parsed, so 8k and 8192 are the same. */
+/* The part of the environment that all ranks must agree on, as text: "NAME=value" lines in the table's order. Values
+ * are written from what was parsed, so 8k and 8192 are the same. */
 #include <stdio.h>
 #include <string.h>
 

@@ -259,14 +259,14 @@ static void allowed_choice(const coll__env_type_t *type, coll__env_limits_t limi
 #define TYPE(name, label_, parse_, format_, allowed_) \
     const coll__env_type_t coll__env_type_##name = {  \
         .label = label_, .parse = parse_, .format = format_, .allowed = allowed_}
-#define CHOICE(name, label_, list)                                 \
-    const coll__env_type_t coll__env_type_choice_##name = {        \
-        .label = label_,                                           \
-        .choices = list,                                           \
-        .choice_count = sizeof list / sizeof list[0],              \
-        .parse = parse_choice,                                     \
-        .format = format_choice,                                   \
-        .allowed = allowed_choice,                                 \
+#define CHOICE(name, label_, list)                          \
+    const coll__env_type_t coll__env_type_choice_##name = { \
+        .label = label_,                                    \
+        .choices = list,                                    \
+        .choice_count = sizeof list / sizeof list[0],       \
+        .parse = parse_choice,                              \
+        .format = format_choice,                            \
+        .allowed = allowed_choice,                          \
     }
 
 TYPE(int, "integer", parse_int, format_int, allowed_int);

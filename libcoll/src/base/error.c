@@ -1,5 +1,5 @@
-/* This thread's last error. Everything that fails in the library ends here, so a caller finds one sentence, the ranks it
- * is about and the call it belongs to, whatever layer noticed it. */
+/* This thread's last error. Everything that fails in the library ends here, so a caller finds one sentence, the ranks
+ * it is about and the call it belongs to, whatever layer noticed it. */
 #include "base/error.h"
 
 #include <stdarg.h>

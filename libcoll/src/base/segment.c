@@ -6,7 +6,8 @@
 #include <unistd.h>
 
 void coll__segment_wake(const coll__segment_t *segment, int local_rank) {
-    /* The flag falls before the write: a sleeper that woke and went to sleep again would otherwise lose its new flag. */
+    /* The flag falls before the write: a sleeper that woke and went to sleep again would otherwise lose its new flag.
+     */
     atomic_store_explicit(&segment->lines[local_rank].sleeping, 0, memory_order_seq_cst);
 
     const uint64_t one = 1;

@@ -63,8 +63,8 @@ int coll__data_check(coll_op_t op, coll_dtype_t dtype, size_t count) {
         return coll__error(COLL_ERR_ARG, "dtype is %d, allowed are 0 (%s) to %d (%s)", (int)dtype, dtypes[0].name,
                            COLL_DTYPE_COUNT - 1, dtypes[COLL_DTYPE_COUNT - 1].name);
     if (!is_op(op))
-        return coll__error(COLL_ERR_ARG, "op is %d, allowed are 0 (%s) to %d (%s)", op, ops[0].name,
-                           COLL_OP_COUNT - 1, ops[COLL_OP_COUNT - 1].name);
+        return coll__error(COLL_ERR_ARG, "op is %d, allowed are 0 (%s) to %d (%s)", op, ops[0].name, COLL_OP_COUNT - 1,
+                           ops[COLL_OP_COUNT - 1].name);
     if (!coll_op_supports(op, dtype)) {
         char allowed[256];
         list_dtypes(op, allowed, sizeof allowed);

@@ -4,8 +4,9 @@
 
 #include <coll.h>
 
-/* target[i] = left[i] op right[i]. `target` may be `left` or `right` (exactly, not shifted). For AVG this is the sum; the
- * division comes once at the end through coll__data_finish(). MINLOC and MAXLOC: count elements = count / 2 pairs. */
+/* target[i] = left[i] op right[i]. `target` may be `left` or `right` (exactly, not shifted). For AVG this is the sum;
+ * the division comes once at the end through coll__data_finish(). MINLOC and MAXLOC: count elements = count / 2 pairs.
+ */
 typedef void (*coll__kernel_t)(const void *left, const void *right, void *target, size_t count);
 
 /* The kernel for this machine's CPU level; NULL if the pair is not supported. */
@@ -18,8 +19,8 @@ int coll__data_check(coll_op_t op, coll_dtype_t dtype, size_t count);
 /* AVG: divides the folded sum by `ranks` (integers truncate toward zero); does nothing for other operators. */
 void coll__data_finish(coll_op_t op, coll_dtype_t dtype, void *values, size_t count, int ranks);
 
-/* Folds `inputs` pointers left to right, ((in[0] op in[1]) op in[2]) ..., into target, block by block through the cache;
- * half precision keeps float32 between the steps. target may be one of the inputs. */
+/* Folds `inputs` pointers left to right, ((in[0] op in[1]) op in[2]) ..., into target, block by block through the
+ * cache; half precision keeps float32 between the steps. target may be one of the inputs. */
 void coll__data_fold(coll_op_t op, coll_dtype_t dtype, const void *const *inputs, int input_count, void *target,
                      size_t count);
 

@@ -2,18 +2,19 @@
 #include "data/half.h"
 #include "data/kernel.h"
 
-#define DIVIDE(type, divisor_type)                                    \
-    do {                                                              \
-        type *elements = values;                                      \
-        const divisor_type divisor = (divisor_type)ranks;             \
-        for (size_t i = 0; i < count; i++)                            \
+#define DIVIDE(type, divisor_type)                                     \
+    do {                                                               \
+        type *elements = values;                                       \
+        const divisor_type divisor = (divisor_type)ranks;              \
+        for (size_t i = 0; i < count; i++)                             \
             elements[i] = (type)((divisor_type)elements[i] / divisor); \
     } while (0)
 
 enum { BLOCK = 512 };
 
 static void divide_half(void (*widen)(const uint16_t *, float *, size_t),
-                        void (*narrow)(const float *, uint16_t *, size_t), uint16_t *elements, size_t count, int ranks) {
+                        void (*narrow)(const float *, uint16_t *, size_t), uint16_t *elements, size_t count,
+                        int ranks) {
     float wide[BLOCK];
     for (size_t done = 0; done < count; done += BLOCK) {
         size_t block = count - done < BLOCK ? count - done : BLOCK;

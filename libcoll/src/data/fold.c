@@ -1,6 +1,6 @@
 /* Many inputs into one target. Block by block: the running result of a block stays in the first-level cache while the
- * inputs stream by, and the target's block is written last, when every input's block has been read - so the target may be
- * any of the inputs. */
+ * inputs stream by, and the target's block is written last, when every input's block has been read - so the target may
+ * be any of the inputs. */
 #include <string.h>
 
 #include "data/kernel.h"

@@ -1,6 +1,6 @@
-/* float16 (IEEE binary16) and bfloat16 as bits, to and from float32, in plain arithmetic without branches so that loops over
- * them vectorise. Rounds to nearest, ties to even. A NaN stays a NaN, made quiet, with the upper bits of its payload: what
- * the conversion instructions of F16C do, so that every CPU level gives the same bits. */
+/* float16 (IEEE binary16) and bfloat16 as bits, to and from float32, in plain arithmetic without branches so that loops
+ * over them vectorise. Rounds to nearest, ties to even. A NaN stays a NaN, made quiet, with the upper bits of its
+ * payload: what the conversion instructions of F16C do, so that every CPU level gives the same bits. */
 #ifndef COLL__HALF_H
 #define COLL__HALF_H
 
@@ -32,8 +32,8 @@ static inline float coll__from_float16(uint16_t half) {
     uint32_t special = normal + rebias; /* infinity and NaN: the exponent becomes all ones */
     uint32_t quiet = (uint32_t)(magnitude > 0x7c00) << 22;
     uint32_t subnormal = coll__float_bits((float)(int32_t)magnitude * 0x1p-24f); /* also zero */
-    uint32_t bits = coll__select(magnitude >= 0x7c00, special | quiet,
-                                 coll__select(magnitude >= 0x0400, normal, subnormal));
+    uint32_t bits =
+        coll__select(magnitude >= 0x7c00, special | quiet, coll__select(magnitude >= 0x0400, normal, subnormal));
     return coll__float_of_bits(bits | (uint32_t)(half & 0x8000u) << 16);
 }
 
