@@ -9,35 +9,12 @@ Run it with ``pycoll run -n 4 script.py``. Without a launcher init() gives a com
 
 from __future__ import annotations
 
-from ._lib import get_include, get_library_dir
-from .comm import Communicator
-from .errors import (
-    ArgumentError,
-    BootstrapError,
-    CollError,
-    CollTimeoutError,
-    CommClosedError,
-    ConfigError,
-    DatatypeError,
-    MismatchError,
-    OutOfMemoryError,
-    PeerError,
-    RankFailedError,
-    StateError,
-    TruncateError,
-)
-from .introspection import Explanation, algorithms, config, info, libcoll_version, schedule
-from .job import finalize, init, world
-from .memory import empty, full, zeros
-from .ops import Op
-from .p2p import ANY_SOURCE, ANY_TAG
-from .request import PersistentRequest, Request, Status, wait_all
+# ruff: noqa: F403, F405 - the star below is for type checkers
+from typing import TYPE_CHECKING, Any
 
-try:
-    from ._version import __version__
-except ImportError:
-    # A source tree that was not installed.
-    __version__ = libcoll_version()
+if TYPE_CHECKING:
+    from ._api import *
+    from ._api import __version__
 
 __all__ = [
     "ANY_SOURCE",
@@ -77,3 +54,17 @@ __all__ = [
     "world",
     "zeros",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads everything when the first public name is used: `pycoll run` needs neither numpy nor libcoll."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import _api
+
+    globals().update((each, getattr(_api, each)) for each in __all__)
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
