@@ -16,8 +16,10 @@ struct coll__queued {
     struct coll__queued *prev, *next;
 };
 
-/* Frames read in one turn, so that a talkative peer does not keep the others waiting. */
-enum { FRAMES_A_TURN = 64 };
+enum {
+    FRAMES_A_TURN = 64,         /* read at once, so that a talkative peer does not keep the others waiting */
+    BACKLOG_BYTES = 4 * 1 << 20 /* unsent, beyond which notices are lost */
+};
 
 coll__message_t *coll__message_new(coll__frame_t frame, const void *payload) {
     coll__message_t *message = malloc(sizeof *message + frame.bytes);
@@ -126,6 +128,13 @@ void coll__conn_send(coll__conn_t *conn, coll__message_t *message) {
     item->sent = sent;
     conn->out_bytes += sizeof message->frame + message->frame.bytes - sent;
     DL_APPEND(conn->out, item);
+}
+
+bool coll__conn_send_or_lose(coll__conn_t *conn, coll__message_t *message) {
+    if (conn->out_bytes > BACKLOG_BYTES)
+        return conn->lost++ > 0;
+    coll__conn_send(conn, message);
+    return true;
 }
 
 void coll__conn_shut(coll__conn_t *conn) {

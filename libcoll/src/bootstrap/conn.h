@@ -24,6 +24,7 @@ typedef struct coll__conn {
     bool shut;   /* nothing more will be sent */
     struct coll__queued *out;
     size_t out_bytes;
+    size_t lost;         /* notices not sent because too much waits already */
     coll__frame_t frame; /* being read */
     size_t got;          /* of frame and payload */
     unsigned char *payload;
@@ -35,6 +36,9 @@ void coll__conn_close(coll__conn_t *conn); /* also of one that is closed */
 /* Sends at once what the socket takes and queues the rest. */
 void coll__conn_send(coll__conn_t *conn, coll__message_t *message);
 void coll__conn_flush(coll__conn_t *conn);
+
+/* The same for what may be lost when the peer does not read and much waits already; false the first time it is. */
+bool coll__conn_send_or_lose(coll__conn_t *conn, coll__message_t *message);
 
 /* After what is queued, the end of the stream. */
 void coll__conn_shut(coll__conn_t *conn);

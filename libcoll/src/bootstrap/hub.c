@@ -292,21 +292,19 @@ void coll__hub_state_changed(coll__hub_t *hub, int rank, coll__peer_state_t stat
     look_at_round(hub);
 }
 
-/* The sender gets it back too: that is how it knows that the hub is alive. */
+/* The sender gets a receipt: that is how it knows that rank 0's process runs. */
 static void relay_notice(coll__hub_t *hub, int from, const coll__frame_t *frame, const void *payload) {
     coll__frame_t notice = {.type = COLL__FRAME_NOTICE, .bytes = frame->bytes, .rank = from};
     coll__message_t *message = coll__message_new(notice, payload);
-    for (int r = 1; r < hub->job->size; r++) {
-        if (hub->peers[r].fd < 0)
-            continue;
-        if (hub->peers[r].out_bytes > COLL__BACKLOG_BYTES)
-            coll__log(COLL__LOG_WARN, "rank %d does not read: a notice of rank %d is lost to it", r, from);
-        else
-            send_message(hub, r, message);
-    }
+    for (int r = 1; r < hub->job->size; r++)
+        if (r != from && !coll__conn_send_or_lose(&hub->peers[r], message))
+            coll__log(COLL__LOG_WARN, "rank %d does not read: notices are lost to it, the first from rank %d", r, from);
     coll__message_release(message);
-    if (from != 0)
+    if (from != 0) {
         coll__job_take(hub->job, &notice, payload);
+        say(hub, from, (coll__frame_t){.type = COLL__FRAME_RELAYED, .value = frame->value}, NULL);
+    }
+    coll__job_kick(hub->job); /* some may have been queued */
 }
 
 void coll__hub_take(coll__hub_t *hub, int rank, const coll__frame_t *frame, const void *payload) {

@@ -317,16 +317,19 @@ int coll__job_post(coll__job_t *job, const void *notice, size_t bytes) {
     if (bytes < 1 || bytes > COLL__NOTICE_BYTES)
         return coll__error(COLL_ERR_ARG, "a notice of %zu bytes, allowed are 1 to %d", bytes, COLL__NOTICE_BYTES);
     pthread_mutex_lock(&job->lock);
-    if (job->size > 1 && !job->hub_lost)
-        coll__job_tell(job, (coll__frame_t){.type = COLL__FRAME_NOTICE, .bytes = (uint32_t)bytes}, notice);
-    if (job->rank != 0) job->unanswered++;
+    if (job->size > 1 && !job->hub_lost) {
+        coll__frame_t frame = {.type = COLL__FRAME_NOTICE, .bytes = (uint32_t)bytes, .value = job->posted + 1};
+        job->posted += coll__job_tell(job, frame, notice);
+        if (job->hub != NULL)
+            job->relayed = job->posted;
+    }
     pthread_mutex_unlock(&job->lock);
     return 0;
 }
 
 bool coll__job_hub_answers(coll__job_t *job) {
     pthread_mutex_lock(&job->lock);
-    bool answers = job->unanswered == 0;
+    bool answers = job->relayed == job->posted;
     pthread_mutex_unlock(&job->lock);
     return answers;
 }

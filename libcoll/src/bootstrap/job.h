@@ -50,7 +50,7 @@ struct coll__job {
     size_t answer_bytes;
 
     coll__notices_t notices;
-    uint64_t unanswered; /* notices of this rank that the hub has not sent back yet */
+    uint32_t posted, relayed; /* numbers of this rank's latest notice, and of the latest that the hub passed on */
 
     /* The ranks of this node. */
     int local_size;
@@ -65,8 +65,8 @@ struct coll__job {
 
 /* ---- with the lock held ---- */
 
-/* A frame from this rank to the hub. */
-void coll__job_tell(coll__job_t *job, coll__frame_t frame, const void *payload);
+/* A frame from this rank to the hub. False: a notice that is lost because the hub does not read. */
+bool coll__job_tell(coll__job_t *job, coll__frame_t frame, const void *payload);
 
 /* A frame from the hub to this rank. */
 void coll__job_take(coll__job_t *job, const coll__frame_t *frame, const void *payload);

@@ -36,8 +36,9 @@ void coll__notices_add(coll__notices_t *notices, int from, const void *bytes, si
     memcpy(notice->data, bytes, count);
     DL_APPEND(notices->list, notice);
     if (++notices->count > COLL__NOTICES_KEPT) {
-        coll__log(COLL__LOG_WARN, "more than %d notices wait: the oldest, from rank %d, is lost", COLL__NOTICES_KEPT,
-                  notices->list->from);
+        if (notices->lost++ == 0)
+            coll__log(COLL__LOG_WARN, "more than %d notices wait: the oldest are lost, the first from rank %d",
+                      COLL__NOTICES_KEPT, notices->list->from);
         drop_oldest(notices);
     }
 }

@@ -9,9 +9,10 @@ enum { COLL__NOTICES_KEPT = 256 };
 typedef struct coll__notices {
     struct coll__notice *list;
     int count;
+    size_t lost;
 } coll__notices_t;
 
-/* Copies it in. When the queue is full the oldest goes, with a line in the log. */
+/* Copies it in. When the queue is full the oldest goes; the first time with a line in the log. */
 void coll__notices_add(coll__notices_t *notices, int from, const void *bytes, size_t count);
 
 /* The oldest: its length, 0 for none. `into` has room for COLL__NOTICE_BYTES. */

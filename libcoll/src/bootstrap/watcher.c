@@ -46,11 +46,12 @@ void coll__job_set_state(coll__job_t *job, int rank, coll__peer_state_t state) {
         coll__hub_state_changed(job->hub, rank, state);
 }
 
-void coll__job_tell(coll__job_t *job, coll__frame_t frame, const void *payload) {
+bool coll__job_tell(coll__job_t *job, coll__frame_t frame, const void *payload) {
     if (job->hub != NULL) {
         coll__hub_take(job->hub, 0, &frame, payload);
-        return;
+        return true;
     }
+    size_t lost = job->to_hub.lost;
     coll__message_t *message = coll__message_new(frame, payload);
     if (frame.type != COLL__FRAME_NOTICE)
         coll__conn_send(&job->to_hub, message);
@@ -59,6 +60,7 @@ void coll__job_tell(coll__job_t *job, coll__frame_t frame, const void *payload) 
     coll__message_release(message);
     if (job->to_hub.out != NULL || job->to_hub.broken)
         coll__job_kick(job);
+    return job->to_hub.lost == lost;
 }
 
 static void end_round(coll__job_t *job, const coll__frame_t *frame, const void *payload) {
@@ -94,12 +96,11 @@ void coll__job_take(coll__job_t *job, const coll__frame_t *frame, const void *pa
             coll__job_set_state(job, frame->rank, frame->value == COLL__PEER_LEFT ? COLL__PEER_LEFT : COLL__PEER_FAILED);
         break;
     case COLL__FRAME_NOTICE:
-        if (frame->rank == job->rank) {
-            job->unanswered -= job->unanswered > 0;
-            break;
-        }
         coll__notices_add(&job->notices, frame->rank, payload, frame->bytes);
         tell_engine(job);
+        break;
+    case COLL__FRAME_RELAYED:
+        job->relayed = frame->value;
         break;
     default:
         coll__log(COLL__LOG_ERROR, "rank 0 sends frames of unknown type %u", frame->type);

@@ -51,15 +51,16 @@ typedef enum coll__frame_type {
     COLL__FRAME_GATHERED, /* round, payload: all parts in rank order; round 0: the job's id */
     COLL__FRAME_ERROR,    /* round, payload: a coll__error_info_t that ends the round for this rank */
     COLL__FRAME_STATE,    /* rank, value: a coll__peer_state_t */
+    COLL__FRAME_RELAYED,  /* value: the number of a notice that was passed on */
     /* both */
-    COLL__FRAME_NOTICE /* rank (set by the hub), payload */
+    COLL__FRAME_NOTICE /* rank (set by the hub), value: the sender's number for it, payload */
 } coll__frame_type_t;
 
 typedef struct coll__frame {
     uint32_t type;
     uint32_t bytes; /* of the payload that follows */
     int32_t rank;
-    uint32_t value; /* round or state */
+    uint32_t value; /* round, state or number */
 } coll__frame_t;
 
 enum { COLL__FRAME_MAX = 1 << 30 };
