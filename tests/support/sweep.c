@@ -189,13 +189,16 @@ static bool is_rooted(coll_operation_t operation) {
     return operation == COLL_OP_BROADCAST || operation == COLL_OP_REDUCE;
 }
 
-/* Which kinds of elements tell something about a row: a reduce that is not ordered has nothing to say about ROUGH. */
-static bool kind_matters(const coll__algo_t *algo, kind_t kind) {
+/* Which kinds of elements tell something about a row: a reduce that is not ordered has nothing to say about ROUGH. A row that
+ * is has shown the shape of its fold by ROUGH, and needs AFFINE for the sides of its operands only: not at every root. */
+static bool kind_matters(const coll__algo_t *algo, kind_t kind, const coll__plan_t *plan) {
     if (!is_reduction(algo->operation))
         return kind == WHOLE;
     if (kind == ROUGH)
         return algo->ordered || algo->operation == COLL_OP_ALLREDUCE;
-    return kind == AFFINE || !algo->ordered;
+    if (kind == AFFINE)
+        return !algo->ordered || plan->root % 8 == 0 || plan->root == plan->size - 1;
+    return !algo->ordered;
 }
 
 static void run_kind(sweep_t *sweep, kind_t kind, const data_t *data, int root) {
@@ -213,7 +216,7 @@ static void run_kind(sweep_t *sweep, kind_t kind, const data_t *data, int root) 
                            .in_place = plan->in_place,
                            .arity = 2 + (data->size + root) % 5,
                            .topo = plan->topo};
-    if (kind_matters(sweep->algo, kind) && (!sweep->algo->applies || sweep->algo->applies(plan)) &&
+    if (kind_matters(sweep->algo, kind, plan) && (!sweep->algo->applies || sweep->algo->applies(plan)) &&
         sweep->algo->messages(plan) <= MESSAGES_MAX)
         run(sweep);
 }

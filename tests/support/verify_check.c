@@ -2,6 +2,7 @@
 #include "support/verify_internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 typedef struct checker {
     const coll__plan_t *plan;
@@ -40,11 +41,32 @@ static bool overlap(coll__verify_access_t a, coll__verify_access_t b) {
     return a.begin < b.end && b.begin < a.end;
 }
 
-/* A step's access against all that is in flight in its round. */
+/* A local step's access against all that is in flight in its round. */
 static bool check_race(checker_t *checker, coll__verify_access_t access) {
     for (int i = 0; i < checker->flight_count; i++)
         if ((access.writes || checker->flights[i].writes) && overlap(access, checker->flights[i]))
             return wrong(checker, "races with a message of its round");
+    return true;
+}
+
+static int by_begin(const void *a, const void *b) {
+    const coll__verify_access_t *x = a, *y = b;
+    return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+/* The messages of a round against each other. */
+static bool check_flights(checker_t *checker) {
+    const char *end = NULL, *written_end = NULL; /* of what begins before */
+    qsort(checker->flights, (size_t)checker->flight_count, sizeof *checker->flights, by_begin);
+    for (int i = 0; i < checker->flight_count; i++) {
+        const coll__verify_access_t *flight = &checker->flights[i];
+        checker->step = flight->step;
+        if (flight->begin < (flight->writes ? end : written_end))
+            return wrong(checker, "races with a message of its round");
+        end = flight->end > end ? flight->end : end;
+        written_end = flight->writes && flight->end > written_end ? flight->end : written_end;
+    }
+    checker->flight_count = 0;
     return true;
 }
 
@@ -57,10 +79,8 @@ static bool check_message(checker_t *checker, const coll__step_t *step) {
         return wrong(checker, "talks to itself");
     if (!check_ref(checker, ref, step->bytes, receives))
         return false;
-    coll__verify_access_t access = access_of(checker, ref, step->bytes, receives);
-    if (!check_race(checker, access))
-        return false;
-    checker->flights[checker->flight_count++] = access;
+    if (step->bytes > 0)
+        checker->flights[checker->flight_count++] = access_of(checker, ref, step->bytes, receives);
     return true;
 }
 
@@ -100,7 +120,9 @@ bool coll__verify_check(const coll__plan_t *plan, const coll__sched_t *sched, in
             if (i == 0 || step->round != round + 1)
                 return wrong(&checker, "rounds are not numbered 0, 1, 2, ...");
             round++;
-            checker.flight_count = 0;
+            if (!check_flights(&checker))
+                return false;
+            checker.step = i;
         }
         bool message = step->kind == COLL__STEP_SEND || step->kind == COLL__STEP_RECV;
         if (!(message ? check_message(&checker, step) : check_local(&checker, step)))
@@ -108,5 +130,5 @@ bool coll__verify_check(const coll__plan_t *plan, const coll__sched_t *sched, in
     }
     if (sched->round_count != (sched->step_count ? round + 1 : 0))
         return wrong(&checker, "the number of rounds is wrong");
-    return true;
+    return check_flights(&checker);
 }

@@ -25,35 +25,48 @@ static int grow(coll__builder_t *builder) {
     return 0;
 }
 
-static void add(coll__builder_t *builder, coll__step_t step) {
+/* The next step's place, or NULL. Steps are written where they stay: passed by value they cost four times as much. */
+static coll__step_t *next(coll__builder_t *builder) {
     if (builder->step_count == builder->capacity && grow(builder) != 0)
-        return;
-    step.round = builder->round;
-    builder->steps[builder->step_count++] = step;
+        return NULL;
+    return &builder->steps[builder->step_count++];
 }
 
 void coll__build_send(coll__builder_t *builder, int peer, coll__ref_t source, size_t bytes) {
-    add(builder, (coll__step_t){.kind = COLL__STEP_SEND, .peer = peer, .bytes = bytes, .source = source});
+    coll__step_t *step = next(builder);
+    if (step)
+        *step = (coll__step_t){
+            .kind = COLL__STEP_SEND, .round = builder->round, .peer = peer, .bytes = bytes, .source = source};
 }
 
 void coll__build_recv(coll__builder_t *builder, int peer, coll__ref_t target, size_t bytes) {
-    add(builder, (coll__step_t){.kind = COLL__STEP_RECV, .peer = peer, .bytes = bytes, .target = target});
+    coll__step_t *step = next(builder);
+    if (step)
+        *step = (coll__step_t){
+            .kind = COLL__STEP_RECV, .round = builder->round, .peer = peer, .bytes = bytes, .target = target};
 }
 
 void coll__build_reduce(coll__builder_t *builder, coll__ref_t left, coll__ref_t right, coll__ref_t target, size_t bytes) {
-    if (bytes)
-        add(builder, (coll__step_t){.kind = COLL__STEP_REDUCE,
-                                    .peer = -1,
-                                    .bytes = bytes,
-                                    .source = left,
-                                    .right = right,
-                                    .target = target});
+    coll__step_t *step = bytes ? next(builder) : NULL;
+    if (step)
+        *step = (coll__step_t){.kind = COLL__STEP_REDUCE,
+                               .round = builder->round,
+                               .peer = -1,
+                               .bytes = bytes,
+                               .source = left,
+                               .right = right,
+                               .target = target};
 }
 
 void coll__build_copy(coll__builder_t *builder, coll__ref_t source, coll__ref_t target, size_t bytes) {
-    if (bytes)
-        add(builder, (coll__step_t){
-                         .kind = COLL__STEP_COPY, .peer = -1, .bytes = bytes, .source = source, .target = target});
+    coll__step_t *step = bytes ? next(builder) : NULL;
+    if (step)
+        *step = (coll__step_t){.kind = COLL__STEP_COPY,
+                               .round = builder->round,
+                               .peer = -1,
+                               .bytes = bytes,
+                               .source = source,
+                               .target = target};
 }
 
 void coll__build_round(coll__builder_t *builder) {
