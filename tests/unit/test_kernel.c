@@ -23,18 +23,19 @@ static int is_pair_op(coll_op_t op) {
 }
 
 /* `shift`: where the first pair begins. */
-static void fill(coll_op_t op, coll_dtype_t dtype, unsigned char *block, size_t shift, uint64_t seed) {
-    coll__reference_fill(dtype, block, PLACES, seed);
+static void fill(coll_op_t op, coll_dtype_t dtype, unsigned char *block, size_t places, size_t shift, uint64_t seed) {
     if (is_pair_op(op))
-        coll__reference_fill_pairs(dtype, block + shift * coll_dtype_size(dtype), PLACES - shift, seed);
+        coll__reference_fill_pairs(dtype, block + shift * coll_dtype_size(dtype), places - shift, seed);
+    else
+        coll__reference_fill(dtype, block, places, seed);
 }
 
 static void check(coll__cpu_level_t level, coll_op_t op, coll_dtype_t dtype, size_t count, int alias, size_t shift) {
-    const size_t size = coll_dtype_size(dtype), bytes = PLACES * size;
+    const size_t places = count + 2 * MARGIN, size = coll_dtype_size(dtype), bytes = places * size;
     const size_t right_shift = shift * 3 % MARGIN;
     unsigned char *left = lefts + shift * size, *right = rights + right_shift * size;
-    fill(op, dtype, lefts, shift, count * 64 + shift);
-    fill(op, dtype, rights, right_shift, count * 64 + shift + 7777);
+    fill(op, dtype, lefts, places, shift, count * 64 + shift);
+    fill(op, dtype, rights, places, right_shift, count * 64 + shift + 7777);
     unsigned char *block = alias == ONTO_LEFT ? lefts : alias == ONTO_RIGHT ? rights : targets;
     unsigned char *target = alias == ONTO_LEFT    ? left
                             : alias == ONTO_RIGHT ? right
@@ -112,8 +113,8 @@ static void test_levels_agree(void **state) {
             for (int dtype = 0; dtype < COLL_DTYPE_COUNT; dtype++) {
                 if (!coll_op_supports(op, (coll_dtype_t)dtype))
                     continue;
-                fill(op, (coll_dtype_t)dtype, lefts, 0, 1);
-                fill(op, (coll_dtype_t)dtype, rights, 0, 2);
+                fill(op, (coll_dtype_t)dtype, lefts, LONGEST, 0, 1);
+                fill(op, (coll_dtype_t)dtype, rights, LONGEST, 0, 2);
                 coll__data_kernel_at(COLL__CPU_BASE, op, (coll_dtype_t)dtype)(lefts, rights, expected, LONGEST);
                 coll__data_kernel_at((coll__cpu_level_t)level, op, (coll_dtype_t)dtype)(lefts, rights, targets,
                                                                                         LONGEST);

@@ -86,13 +86,13 @@
  * argmin and argmax. */
 #define NAN_WINS(better) \
     ((better) | ((a != a) & (b == b)) | (((a == b) | ((a != a) & (b != b))) & (a_index <= b_index)))
-#define REAL_KERNELS(name, type)                        \
-    KERNEL(sum, name, type, (a + b))                    \
-    KERNEL(prod, name, type, (a * b))                   \
-    KERNEL(min, name, type, (a < b) | (a != a) ? a : b) \
-    KERNEL(max, name, type, (a > b) | (a != a) ? a : b) \
-    LOGIC_KERNELS(name, type)                           \
-    PAIR_KERNEL(minloc, name, type, NAN_WINS(a < b))    \
+#define REAL_KERNELS(name, type)                          \
+    KERNEL(sum, name, type, (a + b))                      \
+    KERNEL(prod, name, type, (a * b))                     \
+    KERNEL(min, name, type, ((a < b) | (a != a)) ? a : b) \
+    KERNEL(max, name, type, ((a > b) | (a != a)) ? a : b) \
+    LOGIC_KERNELS(name, type)                             \
+    PAIR_KERNEL(minloc, name, type, NAN_WINS(a < b))      \
     PAIR_KERNEL(maxloc, name, type, NAN_WINS(a > b))
 
 #define COMPLEX_KERNELS(name, type, part_name)                                              \
