@@ -143,19 +143,33 @@ void coll__ends_send(coll__ends_t *ends, int from, int to, const void *header, s
 typedef struct row {
     const coll__transport_ops_t *ops;
     const coll__ends_check_t *check;
+    coll__ends_t *ends;
     int size;
     char name[96];
 } row_t;
 
+static int open_row(void **state) {
+    row_t *row = *state;
+    row->ends = malloc(sizeof *row->ends);
+    if (!row->ends)
+        return -1;
+    if (coll__ends_open(row->ends, row->ops, row->size, COLL__ENDS_PACKET) == 0)
+        return 0;
+    print_error("open: %s\n", coll_error_message());
+    free(row->ends);
+    return -1;
+}
+
 static void run_check(void **state) {
     const row_t *row = *state;
-    coll__ends_t *ends = malloc(sizeof *ends);
-    assert_non_null(ends);
-    if (coll__ends_open(ends, row->ops, row->size, COLL__ENDS_PACKET) < 0)
-        fail_msg("open: %s", coll_error_message());
-    row->check->run(ends);
-    coll__ends_close(ends);
-    free(ends);
+    row->check->run(row->ends);
+}
+
+static int close_row(void **state) { /* after a failed test too */
+    row_t *row = *state;
+    coll__ends_close(row->ends);
+    free(row->ends);
+    return 0;
 }
 
 static bool works(const coll__transport_ops_t *ops, char *why, size_t why_bytes) {
@@ -207,8 +221,11 @@ int coll__ends_run(int argc, char **argv, const char *suite, const coll__ends_ch
                 *row = (row_t){.ops = ops, .check = &checks[c], .size = (self ? one : several)[s]};
                 snprintf(row->name, sizeof row->name, absent ? "%s is absent" : "%s, %d ends: %s", ops->name, row->size,
                          checks[c].name);
-                tests[used++] = (struct CMUnitTest){
-                    .name = row->name, .test_func = absent ? run_absent : run_check, .initial_state = row};
+                tests[used++] = (struct CMUnitTest){.name = row->name,
+                                                    .test_func = absent ? run_absent : run_check,
+                                                    .setup_func = absent ? NULL : open_row,
+                                                    .teardown_func = absent ? NULL : close_row,
+                                                    .initial_state = row};
             }
         }
     }
