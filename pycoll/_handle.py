@@ -61,16 +61,19 @@ class Handle:
     # -- nonblocking and persistent calls ---------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _arguments(self, operation: str) -> Iterator[None]:
-        """Around the making of arguments: a collective's error is posted, so that the peers do not wait."""
+    def _arguments(self, operation: str, name: str = "") -> Iterator[None]:
+        """Around the making of arguments: a collective's error is posted, so that the peers do not wait.
+
+        ``name`` is that of the caller's call, if it is made of a collective of another name.
+        """
         self._open()
         try:
             yield
         except Exception as problem:
             if isinstance(problem, CollError):
-                problem.operation = operation
+                problem.operation = name or operation
             if operation in _COLLECTIVES:
-                message = f"{operation}: {problem}".encode()
+                message = f"{name or operation}: {problem}".encode()
                 lib.coll_post_error(self._pointer, _COLLECTIVES[operation], message)
             raise
 

@@ -85,21 +85,6 @@ PYCOLL_API int pycoll_send(const void *x, size_t count, coll_dtype_t dtype, int 
     return pycoll_note(coll_send(x, count, dtype, dest, tag, comm));
 }
 
-PYCOLL_API int pycoll_comm_split(coll_comm_t *comm, int color, int key, coll_comm_t **out)
-{
-    return pycoll_note(coll_comm_split(comm, color, key, out));
-}
-
-PYCOLL_API int pycoll_comm_dup(coll_comm_t *comm, coll_comm_t **out)
-{
-    return pycoll_note(coll_comm_dup(comm, out));
-}
-
-PYCOLL_API int pycoll_comm_node(coll_comm_t *comm, coll_comm_t **out)
-{
-    return pycoll_note(coll_comm_node(comm, out));
-}
-
 /* Waits further for the blocking call that was interrupted. */
 PYCOLL_API int pycoll_resume(coll_comm_t *comm)
 {

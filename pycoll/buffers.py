@@ -87,11 +87,14 @@ def as_array(x: BufferLike, name: str) -> np.ndarray:
         raise type_error(f"{name} ({type(x).__name__}) is GPU memory, allowed is memory of the CPU")
     if isinstance(x, np.ma.MaskedArray):
         raise type_error(f"{name} is a masked array, whose mask would be lost; pass its .data, or .filled()")
+    array: np.ndarray
     if isinstance(x, (np.ndarray, np.generic)):
-        return np.asarray(x)
+        array = np.asarray(x)
+        return array
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
-        return _from_torch(x, name)
+        array = _from_torch(x, name)
+        return array
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
         return _from_dlpack(x, name)
     try:

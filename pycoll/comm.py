@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import weakref
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -12,12 +11,15 @@ import numpy as np
 
 from . import buffers
 from ._lib import check, ffi, fill_text, lib, text
-from .arguments import LARGEST_INT, integer, seconds
+from .arguments import LARGEST_INT, integer
 from .collectives import Collectives
 from .introspection import Explanation, algorithms, operation_code
 from .ops import OpLike, op_code
 from .p2p import PointToPoint
 from .request import sweep
+
+# Those that finalize() has to close.
+_open: weakref.WeakSet[Communicator] = weakref.WeakSet()
 
 
 class Communicator(Collectives, PointToPoint):
@@ -30,8 +32,10 @@ class Communicator(Collectives, PointToPoint):
     __slots__ = ("_node",)
 
     def __init__(self, pointer: Any) -> None:
-        super().__init__(pointer)
+        # libcoll refuses to free the world, which ends by finalize() alone.
+        super().__init__(ffi.gc(pointer, lib.coll_comm_free))
         self._node: Communicator | None = None
+        _open.add(self)
 
     def __repr__(self) -> str:
         state = "" if self._pointer else ", closed"
@@ -71,9 +75,7 @@ class Communicator(Collectives, PointToPoint):
     def node(self) -> Communicator:
         """The communicator of the ranks on this node. Its first use is collective over the communicator."""
         if self._node is None:
-            made = self._make(None, lib.pycoll_comm_node)
-            assert made is not None
-            self._node = made
+            self._node = self._make(lib.coll_comm_node)
         return self._node
 
     # -- life -------------------------------------------------------------------------------------------------------
@@ -83,38 +85,23 @@ class Communicator(Collectives, PointToPoint):
 
         Collective. With ``color=None`` this rank is in none of them and gets None.
         """
-        number = lib.COLL_UNDEFINED if color is None else integer(color, "color", 0)
-        return self._make(timeout, lib.pycoll_comm_split, number, integer(key, "key", -LARGEST_INT))
+        with self._arguments("allgather", "split"):
+            number = lib.COLL_UNDEFINED if color is None else integer(color, "color", 0)
+            mine = np.array([number, integer(key, "key", -LARGEST_INT)], np.int32)
+        everyone = self.allgather(mine, timeout=timeout)
+        made: Communicator | None = self._make(lib.coll_comm_split_local, ffi.from_buffer("int[]", everyone))
+        return made
 
     def dup(self, *, timeout: float | None = None) -> Communicator:
         """Another communicator of the same ranks, whose calls never mix with this one's. Collective."""
-        made = self._make(timeout, lib.pycoll_comm_dup)
-        assert made is not None
+        self.barrier(timeout=timeout)
+        made: Communicator = self._make(lib.coll_comm_dup)
         return made
 
-    def _make(self, timeout: float | None, function: Any, *arguments: int) -> Communicator | None:
+    def _make(self, function: Any, *arguments: Any) -> Any:
         out = ffi.new("coll_comm_t **")
-        with self._timeout(seconds(timeout)):
-            try:
-                self._finish(function(self._open(), *arguments, out))
-            except BaseException as exception:
-                self.interrupted(exception)
-                raise
-        return Communicator(ffi.gc(out[0], lib.coll_comm_free)) if out[0] else None
-
-    @contextmanager
-    def _timeout(self, limit: float) -> Iterator[None]:
-        """Within it the communicator's own timeout is ``limit``."""
-        pointer = self._open()
-        if limit < 0:
-            yield
-            return
-        before = lib.coll_comm_timeout(pointer)
-        check(lib.coll_comm_set_timeout(pointer, limit))
-        try:
-            yield
-        finally:
-            lib.coll_comm_set_timeout(pointer, before)
+        check(function(self._open(), *arguments, out))
+        return Communicator(out[0]) if out[0] else None
 
     def close(self) -> None:
         """Ends the use of the communicator by this process; further calls raise CommClosedError. Not collective.
@@ -183,3 +170,12 @@ class Communicator(Collectives, PointToPoint):
                 used[f"{row['operation']}:{row['name']}"] = calls[0]
         counters["algorithms"] = used
         return counters
+
+
+def disown_all() -> None:
+    """After finalize: libcoll has ended every communicator, and its memory may be another's by now."""
+    for comm in list(_open):
+        pointer, comm._pointer = comm._pointer, ffi.NULL
+        if pointer:
+            ffi.gc(pointer, None)
+    _open.clear()

@@ -11,7 +11,7 @@ from typing import Any
 from . import request
 from ._lib import check, ffi, lib
 from .arguments import integer, seconds
-from .comm import Communicator
+from .comm import Communicator, disown_all
 from .errors import StateError
 
 _world: World | None = None
@@ -49,8 +49,7 @@ def init(
     global _world
     with _lock:
         if _world is None:
-            pointer = _unblocked(lambda: _init(timeout, rank, size, address))
-            _world = World(pointer)
+            _world = World(_unblocked(lambda: _init(timeout, rank, size, address)))
             atexit.register(finalize)
         return _world
 
@@ -88,7 +87,7 @@ def _unblocked(function: Callable[[], Any]) -> Any:
     thread.join()
     value, problem = outcome
     if problem is not None:
-        raise problem
+        raise problem.with_traceback(None)
     return value
 
 
@@ -109,8 +108,8 @@ def finalize() -> None:
         if _world is None:
             return
         atexit.unregister(finalize)
-        leaving, _world = _world, None
-        leaving._pointer = ffi.NULL
+        _world = None
         status = lib.coll_finalize()
+        disown_all()
         request.forget()
         check(status)
