@@ -18,19 +18,20 @@ static coll__envelope_t envelope_of(const coll__wire_header_t *header) {
 }
 
 /* The message goes nowhere: gives its credit back, or frees its sender. */
-void coll__p2p_refuse(coll__p2p_t *p2p, int peer, const coll__wire_header_t *header) {
-    if (header->kind == COLL__WIRE_EAGER)
-        coll__p2p_owe(p2p, peer);
-    else
-        coll__p2p_control(p2p, peer, COLL__WIRE_NACK, header->id, 0);
+static void refuse(coll__p2p_t *p2p, int peer, const coll__wire_header_t *header, bool credited) {
+    if (header->kind == COLL__WIRE_EAGER) {
+        if (!credited) coll__p2p_owe(p2p, peer);
+        return;
+    }
+    coll__p2p_control(p2p, peer, COLL__WIRE_NACK, header->id, 0);
 }
 
 void coll__p2p_meet(coll__p2p_t *p2p, coll__p2p_op_t *op, int peer, const coll__wire_header_t *header,
-                    const void *payload) {
+                    const void *payload, bool credited) {
     size_t capacity = op->bytes;
     if (op->envelope.fingerprint != header->fingerprint) {
         coll__envelope_t mine = op->envelope, theirs = envelope_of(header);
-        coll__p2p_refuse(p2p, peer, header);
+        refuse(p2p, peer, header, credited);
         p2p->hooks.mismatch(p2p->hooks.context, peer, &mine, &theirs);
         coll__p2p_finish(op, COLL_ERR_MISMATCH);
         return;
@@ -39,12 +40,12 @@ void coll__p2p_meet(coll__p2p_t *p2p, coll__p2p_op_t *op, int peer, const coll__
     op->bytes = header->bytes;
     op->envelope = envelope_of(header);
     if (header->bytes > capacity) {
-        coll__p2p_refuse(p2p, peer, header);
+        refuse(p2p, peer, header, credited);
         coll__p2p_finish(op, coll__error(COLL_ERR_TRUNCATE, "a message of %zu bytes came for a buffer of %zu bytes",
                                          (size_t)header->bytes, capacity));
     } else if (header->kind == COLL__WIRE_EAGER) {
         if (header->bytes) memcpy(op->buffer, payload, header->bytes);
-        coll__p2p_owe(p2p, peer);
+        if (!credited) coll__p2p_owe(p2p, peer);
         coll__p2p_finish(op, COLL_SUCCESS);
     } else if (header->bytes == 0) {
         coll__p2p_control(p2p, peer, COLL__WIRE_CTS, header->id, 0);
@@ -74,17 +75,17 @@ void coll__p2p_arrived(coll__p2p_t *p2p, int peer, const coll__wire_header_t *he
     }
     if (exact && (!any || exact->order < any->order)) {
         DL_DELETE(from->posted, exact);
-        coll__p2p_meet(p2p, exact, peer, header, payload);
+        coll__p2p_meet(p2p, exact, peer, header, payload, false);
         return;
     }
     if (any) {
         DL_DELETE(p2p->any_posted, any);
-        coll__p2p_meet(p2p, any, peer, header, payload);
+        coll__p2p_meet(p2p, any, peer, header, payload, false);
         return;
     }
     coll__envelope_t envelope = envelope_of(header);
     if (!p2p->hooks.unexpected(p2p->hooks.context, peer, &envelope)) {
-        coll__p2p_refuse(p2p, peer, header);
+        refuse(p2p, peer, header, false);
         return;
     }
     size_t stored = header->kind == COLL__WIRE_EAGER ? header->bytes : 0;
@@ -97,12 +98,20 @@ void coll__p2p_arrived(coll__p2p_t *p2p, int peer, const coll__wire_header_t *he
     message->header = *header;
     message->peer = peer;
     if (stored) memcpy(message->payload, payload, stored);
+    message->credited = false;
     DL_APPEND(from->unexpected, message);
     DL_APPEND2(p2p->all_unexpected, message, all_prev, all_next);
     p2p->counters.unexpected++;
+    size_t memory = sizeof *message + stored;
+    if (header->kind == COLL__WIRE_EAGER && p2p->unexpected_bytes + memory <= COLL__P2P_UNEXPECTED_BYTES) {
+        p2p->unexpected_bytes += memory;
+        message->credited = true;
+        coll__p2p_owe(p2p, peer);
+    }
 }
 
 static void unlist(coll__p2p_t *p2p, coll__p2p_message_t *message) {
+    if (message->credited) p2p->unexpected_bytes -= sizeof *message + message->header.bytes;
     DL_DELETE(p2p->peers[message->peer].unexpected, message);
     DL_DELETE2(p2p->all_unexpected, message, all_prev, all_next);
 }
@@ -127,7 +136,7 @@ void coll__p2p_purge(coll__p2p_t *p2p, uint64_t comm, const uint64_t *match) {
     DL_FOREACH_SAFE2(p2p->all_unexpected, message, next, all_next) {
         if (message->header.comm != comm || (match && message->header.match != *match)) continue;
         unlist(p2p, message);
-        coll__p2p_refuse(p2p, message->peer, &message->header);
+        refuse(p2p, message->peer, &message->header, message->credited);
         free(message);
     }
 }

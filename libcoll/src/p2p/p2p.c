@@ -67,7 +67,7 @@ void coll__p2p_recv(coll__p2p_t *p2p, coll__p2p_op_t *op, int peer, const coll__
     op->order = p2p->next_order++;
     coll__p2p_message_t *message = p2p->all_unexpected ? coll__p2p_take_unexpected(p2p, op) : NULL;
     if (message) {
-        coll__p2p_meet(p2p, op, message->peer, &message->header, message->payload);
+        coll__p2p_meet(p2p, op, message->peer, &message->header, message->payload, message->credited);
         free(message);
         return;
     }

@@ -18,6 +18,7 @@ enum coll__p2p_state {
 typedef struct coll__p2p_message {
     coll__wire_header_t header;
     int peer;
+    bool credited; /* its credit has been given back already */
     struct coll__p2p_message *prev, *next;
     struct coll__p2p_message *all_prev, *all_next;
     _Alignas(16) unsigned char payload[];
@@ -35,6 +36,10 @@ typedef struct coll__p2p_peer {
     struct coll__p2p_peer *busy_prev, *busy_next; /* in the list of peers with a queue */
 } coll__p2p_peer_t;
 
+/* An eager message that no receive waits for moves to memory of its own and its credit goes back at once, so that a sender of
+ * many small messages does not block; up to this many bytes. Beyond, credits stay until a receive comes. */
+enum { COLL__P2P_UNEXPECTED_BYTES = 32 << 20 };
+
 struct coll__p2p {
     size_t packet_size;
     int credit_limit;
@@ -47,6 +52,7 @@ struct coll__p2p {
     uint64_t next_order;
     coll__p2p_op_t *any_posted; /* receives from any peer */
     coll__p2p_message_t *all_unexpected;
+    size_t unexpected_bytes;    /* memory of those whose credit has been given back */
     coll__p2p_op_t *bulk;       /* bulk transfers that wait for room */
     coll__p2p_peer_t *busy;
     int packet_error;           /* a peer sent what no peer may send: progress reports it */
@@ -66,9 +72,8 @@ void coll__p2p_bulk_start(coll__p2p_t *p2p, coll__p2p_op_t *op);
 
 /* match.c: a message meets a receive; both are out of their lists. */
 void coll__p2p_meet(coll__p2p_t *p2p, coll__p2p_op_t *op, int peer, const coll__wire_header_t *header,
-                    const void *payload);
+                    const void *payload, bool credited);
 void coll__p2p_arrived(coll__p2p_t *p2p, int peer, const coll__wire_header_t *header, const void *payload);
 coll__p2p_message_t *coll__p2p_take_unexpected(coll__p2p_t *p2p, const coll__p2p_op_t *op);
-void coll__p2p_refuse(coll__p2p_t *p2p, int peer, const coll__wire_header_t *header);
 
 #endif
