@@ -215,7 +215,8 @@ static void test_races(void **state) {
     scheds[1].round_count--;
     assert_true(arrival < reduce);
     assert_fault("races");
-    begin(COLL_OP_ALLREDUCE, "tree"); /* in place, a leaf's input and result are one: they may not be in flight at once */
+    begin(COLL_OP_ALLREDUCE,
+          "tree"); /* in place, a leaf's input and result are one: they may not be in flight at once */
     plan.in_place = true;
     first(3, COLL__STEP_RECV)->round--;
     scheds[3].round_count--;

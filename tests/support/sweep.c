@@ -189,8 +189,9 @@ static bool is_rooted(coll_operation_t operation) {
     return operation == COLL_OP_BROADCAST || operation == COLL_OP_REDUCE;
 }
 
-/* Which kinds of elements tell something about a row: a reduce that is not ordered has nothing to say about ROUGH. A row that
- * is has shown the shape of its fold by ROUGH, and needs AFFINE for the sides of its operands only: not at every root. */
+/* Which kinds of elements tell something about a row: a reduce that is not ordered has nothing to say about ROUGH. A
+ * row that is has shown the shape of its fold by ROUGH, and needs AFFINE for the sides of its operands only: not at
+ * every root. */
 static bool kind_matters(const coll__algo_t *algo, kind_t kind, const coll__plan_t *plan) {
     if (!is_reduction(algo->operation))
         return kind == WHOLE;

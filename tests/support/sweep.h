@@ -1,5 +1,5 @@
-/* Every row of the algorithm table through the verifier: ranks x lengths x roots x in place, the results against a reference
- * computed directly from the inputs, rounds, messages and bytes against the row's closed forms. */
+/* Every row of the algorithm table through the verifier: ranks x lengths x roots x in place, the results against a
+ * reference computed directly from the inputs, rounds, messages and bytes against the row's closed forms. */
 #ifndef COLL__TEST_SWEEP_H
 #define COLL__TEST_SWEEP_H
 

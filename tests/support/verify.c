@@ -23,9 +23,9 @@ typedef struct channel {
 
 typedef struct rank_state {
     coll__verify_memory_t memory;
-    int step;        /* next to be taken */
-    int unfinished;  /* messages of the present round */
-    bool posted;     /* all steps of the present round have been taken */
+    int step;                   /* next to be taken */
+    int unfinished;             /* messages of the present round */
+    bool posted;                /* all steps of the present round have been taken */
     uint64_t depth, next_depth; /* longest chain that has ended here, at the beginning and at the end of the round */
     uint64_t sent, received, bytes_sent;
 } rank_state_t;

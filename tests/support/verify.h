@@ -1,9 +1,11 @@
-/* The verifier: runs the schedules of all ranks of one collective in this process, on real data, and finds what is wrong.
+/* The verifier: runs the schedules of all ranks of one collective in this process, on real data, and finds what is
+ * wrong.
  *
- * It is stricter than any engine: a SEND ends only when its RECV has been posted (rendezvous), and buffers in flight until
- * the round's end must not be touched. Found are: ranks and offsets out of range, lengths that differ between the two
- * ends of a message, deadlock, input overwritten, two steps of a round that race for the same memory, and rounds that are
- * not numbered 0, 1, 2, ... What the collective should have computed is the caller's business: it compares the outputs.
+ * It is stricter than any engine: a SEND ends only when its RECV has been posted (rendezvous), and buffers in flight
+ * until the round's end must not be touched. Found are: ranks and offsets out of range, lengths that differ between the
+ * two ends of a message, deadlock, input overwritten, two steps of a round that race for the same memory, and rounds
+ * that are not numbered 0, 1, 2, ... What the collective should have computed is the caller's business: it compares the
+ * outputs.
  */
 #ifndef COLL__TEST_VERIFY_H
 #define COLL__TEST_VERIFY_H
@@ -14,8 +16,8 @@
 typedef void (*coll__verify_op_t)(const void *left, const void *right, void *target, size_t bytes);
 
 typedef struct coll__verify_result {
-    char fault[256];  /* "" if the schedules are sound */
-    uint64_t rounds;  /* longest chain of messages, each sent after the one before had arrived at its sender */
+    char fault[256]; /* "" if the schedules are sound */
+    uint64_t rounds; /* longest chain of messages, each sent after the one before had arrived at its sender */
     uint64_t messages, bytes;
     uint64_t busiest; /* bytes sent by the rank that sends most */
 } coll__verify_result_t;
@@ -28,9 +30,9 @@ void coll__verifier_free(coll__verifier_t *verifier);
 /* Builds the schedules of all ranks of plan->size; plan->rank does not matter. They may be changed before the run. */
 coll__sched_t *coll__verifier_build(coll__verifier_t *verifier, coll__build_fn build, const coll__plan_t *plan);
 
-/* Runs them. `inputs` has plan->size inputs one after the other, as long as the plan's COLL__BUF_SEND (of a broadcast: the
- * root's COLL__BUF_RECV only). Memory that nobody wrote is all ones: NaN to floating-point operators. Returns true and
- * an empty fault, or false. */
+/* Runs them. `inputs` has plan->size inputs one after the other, as long as the plan's COLL__BUF_SEND (of a broadcast:
+ * the root's COLL__BUF_RECV only). Memory that nobody wrote is all ones: NaN to floating-point operators. Returns true
+ * and an empty fault, or false. */
 bool coll__verifier_run(coll__verifier_t *verifier, const coll__plan_t *plan, const coll__sched_t *scheds,
                         coll__verify_op_t op, const void *inputs, coll__verify_result_t *result);
 

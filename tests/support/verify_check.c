@@ -110,8 +110,13 @@ static bool check_local(checker_t *checker, const coll__step_t *step) {
 bool coll__verify_check(const coll__plan_t *plan, const coll__sched_t *sched, int rank,
                         const coll__verify_memory_t *memory, coll__verify_access_t *flights, char *fault,
                         size_t fault_bytes) {
-    checker_t checker = {.plan = plan, .sched = sched, .memory = memory, .rank = rank, .flights = flights,
-                         .fault = fault, .fault_bytes = fault_bytes};
+    checker_t checker = {.plan = plan,
+                         .sched = sched,
+                         .memory = memory,
+                         .rank = rank,
+                         .flights = flights,
+                         .fault = fault,
+                         .fault_bytes = fault_bytes};
     int round = 0;
     for (int i = 0; i < sched->step_count; i++) {
         const coll__step_t *step = &sched->steps[i];

@@ -1,4 +1,5 @@
-/* What the verifier's two parts share: verify_check.c looks at one rank's schedule alone, verify.c runs all together. */
+/* What the verifier's two parts share: verify_check.c looks at one rank's schedule alone, verify.c runs all together.
+ */
 #ifndef COLL__TEST_VERIFY_INTERNAL_H
 #define COLL__TEST_VERIFY_INTERNAL_H
 

@@ -11,10 +11,10 @@ typedef struct coll__algo {
     const char *restrictions; /* in words, "" for none */
     const char *rounds_text;  /* closed forms as readers see them; P ranks, n bytes */
     const char *bytes_text;
-    const char *source;       /* the paper */
-    bool ordered;             /* folds strictly in rank order: ((x0 op x1) op x2) ... */
-    bool baseline;            /* for comparison only, never selected unless forced */
-    bool (*applies)(const coll__plan_t *plan);      /* NULL: always */
+    const char *source;                        /* the paper */
+    bool ordered;                              /* folds strictly in rank order: ((x0 op x1) op x2) ... */
+    bool baseline;                             /* for comparison only, never selected unless forced */
+    bool (*applies)(const coll__plan_t *plan); /* NULL: always */
     coll__build_fn build;
     /* Closed forms that the simulator holds the schedules to, exactly: the longest chain of messages, and of all ranks
      * together the messages and payload bytes sent. */

@@ -1,6 +1,6 @@
-/* Bruck's allgather: each rank keeps the blocks of the ranks from itself on; in every round it doubles their number with what
- * the rank that many places further has. ceil(log2 P) rounds for any P; the price is a scratch copy of the result, turned
- * into place at the end. For short data. */
+/* Bruck's allgather: each rank keeps the blocks of the ranks from itself on; in every round it doubles their number
+ * with what the rank that many places further has. ceil(log2 P) rounds for any P; the price is a scratch copy of the
+ * result, turned into place at the end. For short data. */
 #include "algo/algo_table.h"
 #include "algo/phase.h"
 #include "pattern/log2.h"

@@ -1,8 +1,8 @@
-/* Neighbour exchange: a rank talks to its two neighbours in turn, each time handing over the two blocks that it got last. Half
- * the rounds of the ring with the same bytes, both directions of a link in use; P must be even.
+/* Neighbour exchange: a rank talks to its two neighbours in turn, each time handing over the two blocks that it got
+ * last. Half the rounds of the ring with the same bytes, both directions of a link in use; P must be even.
  *
- * After the first exchange, ranks 2q and 2q + 1 both have pair q. From then on rank 2q gets pairs q - 1, q + 1, q - 2, q + 2,
- * ... from its lower and its upper neighbour in turn, and rank 2q + 1 the mirror image of it. */
+ * After the first exchange, ranks 2q and 2q + 1 both have pair q. From then on rank 2q gets pairs q - 1, q + 1, q - 2,
+ * and so on, from its lower and its upper neighbour in turn; rank 2q + 1 the mirror image of it. */
 #include "algo/algo_table.h"
 #include "algo/phase.h"
 #include "pattern/ring.h"

@@ -1,5 +1,6 @@
-/* Recursive-doubling allgather: on level k, groups of 2^k ranks exchange all they have, in place. The fewest rounds and no local
- * copies; beyond a power of two, the folded ranks get all blocks in a message of their own, which Bruck avoids. */
+/* Recursive-doubling allgather: on level k, groups of 2^k ranks exchange all they have, in place. The fewest rounds and
+ * no local copies; beyond a power of two, the folded ranks get all blocks in a message of their own, which Bruck
+ * avoids. */
 #include "algo/algo_table.h"
 #include "algo/phase.h"
 

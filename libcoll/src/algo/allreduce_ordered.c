@@ -1,6 +1,6 @@
-/* Ordered allreduce: all inputs are gathered everywhere by recursive doubling, and each rank folds them in rank order. The
- * result does not depend on P's factors, on the length or on where ranks sit: for short data when results must be the
- * same whatever the algorithm (COLL_DETERMINISTIC). */
+/* Ordered allreduce: all inputs are gathered everywhere by recursive doubling, and each rank folds them in rank order.
+ * The result does not depend on P's factors, on the length or on where ranks sit: for short data when results must be
+ * the same whatever the algorithm (COLL_DETERMINISTIC). */
 #include "algo/algo_table.h"
 #include "algo/phase.h"
 

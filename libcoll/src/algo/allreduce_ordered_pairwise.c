@@ -1,14 +1,14 @@
-/* Ordered pairwise allreduce: each rank gets block r of every rank's input, folds these in rank order, and the results are
- * gathered round the ring. As few bytes as the ring, in strict rank order: for long data when results must be the same
- * whatever the algorithm (COLL_DETERMINISTIC). */
+/* Ordered pairwise allreduce: each rank gets block r of every rank's input, folds these in rank order, and the results
+ * are gathered round the ring. As few bytes as the ring, in strict rank order: for long data when results must be the
+ * same whatever the algorithm (COLL_DETERMINISTIC). */
 #include "algo/algo_table.h"
 #include "algo/phase.h"
 
 static void build(const coll__plan_t *plan, coll__builder_t *builder) {
     if (coll__phase_alone(plan, builder))
         return;
-    coll__blocks_t input = {coll__send_at(0), coll__cut(plan->count, plan->size), plan->element,
-                            plan->rank,       plan->size,                         0};
+    coll__blocks_t input = {
+        coll__send_at(0), coll__cut(plan->count, plan->size), plan->element, plan->rank, plan->size, 0};
     coll__blocks_t result = input;
     result.base = coll__recv_at(0);
     coll__phase_exchange_fold(builder, &input, coll__block_at(&result, plan->rank));

@@ -1,5 +1,5 @@
-/* Rabenseifner's allreduce: reduce-scatter by recursive halving, allgather by recursive doubling. As few bytes as the ring when
- * P is a power of two, in 2 log2 P rounds instead of 2 (P - 1): for medium and long data. */
+/* Rabenseifner's allreduce: reduce-scatter by recursive halving, allgather by recursive doubling. As few bytes as the
+ * ring when P is a power of two, in 2 log2 P rounds instead of 2 (P - 1): for medium and long data. */
 #include "algo/algo_table.h"
 #include "algo/phase.h"
 

@@ -1,6 +1,6 @@
-/* Recursive-doubling allreduce: on level k, ranks 2^k apart exchange what they have folded so far and both fold it, so that
- * groups double. The fewest rounds, the choice for short data. Any P: ranks beyond a power of two are folded into a
- * neighbour before and told the result after (pattern/doubling.h).
+/* Recursive-doubling allreduce: on level k, ranks 2^k apart exchange what they have folded so far and both fold it, so
+ * that groups double. The fewest rounds, the choice for short data. Any P: ranks beyond a power of two are folded into
+ * a neighbour before and told the result after (pattern/doubling.h).
  *
  * Both of a pair compute lower op upper, so all ranks get the same bits. */
 #include "algo/algo_table.h"

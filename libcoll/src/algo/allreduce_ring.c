@@ -1,6 +1,6 @@
-/* Ring allreduce: the vector is cut into P blocks. P - 1 steps round the ring fold each block (reduce-scatter), P - 1 more
- * hand the results round (allgather). Every rank sends 2 (P - 1) / P of its data, the least possible, to one neighbour
- * only; the many steps make it the choice for long data.
+/* Ring allreduce: the vector is cut into P blocks. P - 1 steps round the ring fold each block (reduce-scatter), P - 1
+ * more hand the results round (allgather). Every rank sends 2 (P - 1) / P of its data, the least possible, to one
+ * neighbour only; the many steps make it the choice for long data.
  *
  * Block b starts at rank b + 1 and is complete at rank b: a rotated order, hence the restriction. */
 #include "algo/algo_table.h"

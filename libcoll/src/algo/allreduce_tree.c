@@ -1,5 +1,5 @@
-/* Tree allreduce: binomial reduce to rank 0, binomial broadcast from it. The fewest messages of all, 2 (P - 1), in twice the
- * rounds of recursive doubling: for networks where messages are dear. */
+/* Tree allreduce: binomial reduce to rank 0, binomial broadcast from it. The fewest messages of all, 2 (P - 1), in
+ * twice the rounds of recursive doubling: for networks where messages are dear. */
 #include "algo/algo_table.h"
 #include "algo/phase.h"
 

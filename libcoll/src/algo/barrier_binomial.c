@@ -36,7 +36,8 @@ const coll__algo_t coll__barrier_binomial = {
     .restrictions = "",
     .rounds_text = "2 floor(log2 P)",
     .bytes_text = "0",
-    .source = "Mellor-Crummey and Scott, Algorithms for scalable synchronization on shared-memory multiprocessors, 1991",
+    .source =
+        "Mellor-Crummey and Scott, Algorithms for scalable synchronization on shared-memory multiprocessors, 1991",
     .build = build,
     .rounds = rounds,
     .messages = messages,

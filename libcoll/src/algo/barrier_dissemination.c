@@ -1,5 +1,6 @@
-/* Dissemination barrier: in round k every rank tells the one 2^k places further that it, and all it has heard from, have come.
- * ceil(log2 P) rounds for any P, one message sent and one received in each: the shortest barrier by messages. */
+/* Dissemination barrier: in round k every rank tells the one 2^k places further that it, and all it has heard from,
+ * have come. ceil(log2 P) rounds for any P, one message sent and one received in each: the shortest barrier by
+ * messages. */
 #include "algo/algo_table.h"
 #include "algo/phase.h"
 #include "pattern/dissemination.h"

@@ -1,5 +1,5 @@
-/* Binomial broadcast: who has the data passes it on, so the number of ranks that have it doubles. Few messages on the way
- * to any rank, the choice for short data; the root sends the whole of it ceil(log2 P) times. */
+/* Binomial broadcast: who has the data passes it on, so the number of ranks that have it doubles. Few messages on the
+ * way to any rank, the choice for short data; the root sends the whole of it ceil(log2 P) times. */
 #include "algo/algo_table.h"
 #include "algo/phase.h"
 

@@ -1,5 +1,5 @@
-/* Chain broadcast: ranks in a row from the root on; the data travels in segments, each passed on while the next arrives. Every
- * link carries the data once, which no tree achieves: the choice for long data and few ranks.
+/* Chain broadcast: ranks in a row from the root on; the data travels in segments, each passed on while the next
+ * arrives. Every link carries the data once, which no tree achieves: the choice for long data and few ranks.
  *
  * With S segments, the last rank is done after P + S - 2 segments' time. */
 #include "algo/algo_table.h"

@@ -1,5 +1,5 @@
-/* Scatter and allgather: the root scatters P blocks down a binomial tree, then all gather them round the ring. The root sends
- * the data twice instead of log2 P times: for long data and many ranks (van de Geijn). */
+/* Scatter and allgather: the root scatters P blocks down a binomial tree, then all gather them round the ring. The root
+ * sends the data twice instead of log2 P times: for long data and many ranks (van de Geijn). */
 #include "algo/algo_table.h"
 #include "algo/phase.h"
 #include "pattern/log2.h"
@@ -27,8 +27,8 @@ static void scatter(coll__builder_t *builder, const coll__blocks_t *blocks) {
 }
 
 static void build(const coll__plan_t *plan, coll__builder_t *builder) {
-    coll__blocks_t blocks = {coll__recv_at(0), coll__cut(plan->count, plan->size), plan->element,
-                             plan->rank,       plan->size,                         plan->root};
+    coll__blocks_t blocks = {
+        coll__recv_at(0), coll__cut(plan->count, plan->size), plan->element, plan->rank, plan->size, plan->root};
     scatter(builder, &blocks);
     coll__phase_ring_allgather(builder, &blocks);
 }

@@ -1,4 +1,4 @@
-/* The building blocks that algorithms share: each adds the steps of one phase for one rank. A phase ends its last round. */
+/* The building blocks that algorithms share: each adds the steps of one phase for one rank. It ends its last round. */
 #ifndef COLL__PHASE_H
 #define COLL__PHASE_H
 
@@ -34,7 +34,8 @@ bool coll__phase_alone(const coll__plan_t *plan, coll__builder_t *builder);
 /* ---- trees ---- */
 
 /* Folds up the tree: this rank's `own` with what its children fold, in the order of places, into `into`; then sends it
- * to the parent. Returns where this rank's part is: `own` at a leaf. While one child's part is folded, the next arrives. */
+ * to the parent. Returns where this rank's part is: `own` at a leaf. While one child's part is folded, the next
+ * arrives. */
 coll__ref_t coll__phase_tree_fold(coll__builder_t *builder, const coll__tree_t *tree, coll__ref_t own, coll__ref_t into,
                                   size_t bytes);
 
@@ -80,8 +81,8 @@ void coll__phase_exchange_fold(coll__builder_t *builder, const coll__blocks_t *b
 /* ---- recursive halving ---- */
 
 /* Reduce-scatter by recursive vector halving and distance doubling within the core, ranks too many folded in first. At
- * the end this rank (if it has a place) has the result for coll__halving_range() of its place, at that offset of `into`,
- * which is as long as the input and may be the input. */
+ * the end this rank (if it has a place) has the result for coll__halving_range() of its place, at that offset of
+ * `into`, which is as long as the input and may be the input. */
 void coll__phase_halving_fold(const coll__plan_t *plan, coll__builder_t *builder, const coll__doubling_t *doubling,
                               coll__ref_t into);
 

@@ -1,5 +1,5 @@
-/* Reduce-scatter by recursive vector halving: on each level, two neighbouring groups of ranks exchange halves of what they
- * still care for, and each folds one. Distances double, so that a group is always a run of consecutive ranks and
+/* Reduce-scatter by recursive vector halving: on each level, two neighbouring groups of ranks exchange halves of what
+ * they still care for, and each folds one. Distances double, so that a group is always a run of consecutive ranks and
  * operands stay in rank order. See phase.h. */
 #include "algo/phase.h"
 
@@ -33,8 +33,7 @@ void coll__phase_halving_fold(const coll__plan_t *plan, coll__builder_t *builder
         int peer = coll__doubling_peer(doubling, level);
         coll__range_t keep = coll__range_half(range, upper), give = coll__range_half(range, !upper);
         size_t keep_bytes = coll__range_count(keep) * element;
-        coll__build_send(builder, peer, coll__ref_plus(part, give.begin * element),
-                         coll__range_count(give) * element);
+        coll__build_send(builder, peer, coll__ref_plus(part, give.begin * element), coll__range_count(give) * element);
         coll__build_recv(builder, peer, arriving, keep_bytes);
         coll__build_round(builder);
         coll__ref_t kept = coll__ref_plus(part, keep.begin * element);

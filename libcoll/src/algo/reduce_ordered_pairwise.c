@@ -1,5 +1,6 @@
-/* Ordered pairwise reduce: each rank gets block r of every rank's input, folds these in rank order, and sends the result to
- * the root. The strict order of the linear reduce, with the work and the room spread over all ranks: for long data. */
+/* Ordered pairwise reduce: each rank gets block r of every rank's input, folds these in rank order, and sends the
+ * result to the root. The strict order of the linear reduce, with the work and the room spread over all ranks: for long
+ * data. */
 #include "algo/algo_table.h"
 #include "algo/phase.h"
 

@@ -1,7 +1,7 @@
-/* Rabenseifner's reduce: reduce-scatter by recursive halving, then the parts go to the root. Each rank sends about n bytes
- * and folds about n, where a tree makes its inner ranks fold n log2 P times: for long data.
+/* Rabenseifner's reduce: reduce-scatter by recursive halving, then the parts go to the root. Each rank sends about n
+ * bytes and folds about n, where a tree makes its inner ranks fold n log2 P times: for long data.
  *
- * The parts go to the root directly rather than up a tree: they cross the network once, and only the root needs them. */
+ * The parts go to the root directly rather than up a tree: they cross the network once, for the root alone. */
 #include "algo/algo_table.h"
 #include "algo/phase.h"
 
@@ -23,13 +23,13 @@ static void build(const coll__plan_t *plan, coll__builder_t *builder) {
     for (int place = 0; is_root && place < doubling.core; place++) {
         coll__range_t theirs = coll__halving_range(plan->count, place, doubling.levels);
         if (place != doubling.place)
-            coll__build_recv(builder, coll__doubling_rank(&doubling, place),
-                             coll__recv_at(theirs.begin * element), coll__range_count(theirs) * element);
+            coll__build_recv(builder, coll__doubling_rank(&doubling, place), coll__recv_at(theirs.begin * element),
+                             coll__range_count(theirs) * element);
     }
 }
 
-/* The longest chain begins with a fold into place q, passes all levels to its complement and goes on to the root, unless
- * that is the root: with one fold only, into place 0, the complement is the last rank. */
+/* The longest chain begins with a fold into place q, passes all levels to its complement and goes on to the root,
+ * unless that is the root: with one fold only, into place 0, the complement is the last rank. */
 static uint64_t rounds(const coll__plan_t *plan) {
     coll__doubling_t doubling = coll__doubling(plan->root, plan->size);
     if (plan->size == 1)
@@ -44,8 +44,8 @@ static uint64_t messages(const coll__plan_t *plan) {
     return (uint64_t)doubling.extra + core * (uint64_t)doubling.levels + core - (doubling.place >= 0);
 }
 
-/* Folding in: n for each rank too many. A level of halving: n / 2 from each rank of the core at first, then half of that, ...:
- * (core - 1) n in all, whatever the rounding, since two that meet send one whole range between them. */
+/* Folding in: n for each rank too many. A level of halving: n / 2 from each rank of the core at first, then half of
+ * that, ...: (core - 1) n in all, whatever the rounding, since two that meet send one whole range between them. */
 static uint64_t bytes(const coll__plan_t *plan) {
     coll__doubling_t doubling = coll__doubling(plan->root, plan->size);
     uint64_t elements = (uint64_t)(plan->size - 1) * plan->count + plan->count;

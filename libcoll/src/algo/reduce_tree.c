@@ -1,5 +1,6 @@
-/* Reduce up a k-nomial tree rotated to the root. Subtrees are runs of places counted from the root, so operands are in rank
- * order only as far as the ring's end; where that matters, the tree is rooted at rank 0, which hands the result on. */
+/* Reduce up a k-nomial tree rotated to the root. Subtrees are runs of places counted from the root, so operands are in
+ * rank order only as far as the ring's end; where that matters, the tree is rooted at rank 0, which hands the result
+ * on. */
 #include "algo/reduce_tree.h"
 
 #include "algo/phase.h"

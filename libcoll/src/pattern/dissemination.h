@@ -1,5 +1,5 @@
-/* Dissemination: in round k, every rank tells the one 2^k places further. After ceil(log2 P) rounds each rank has heard,
- * directly or not, from all others; P need not be a power of two. */
+/* Dissemination: in round k, every rank tells the one 2^k places further. After ceil(log2 P) rounds each rank has
+ * heard, directly or not, from all others; P need not be a power of two. */
 #ifndef COLL__DISSEMINATION_H
 #define COLL__DISSEMINATION_H
 

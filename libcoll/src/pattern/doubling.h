@@ -2,8 +2,8 @@
  *
  * The core is the largest power of two in P; the P - core ranks too many are folded into neighbours: of the first
  * 2 (P - core) ranks, each odd one hands its part to the even one before it and gets the result from there at the end.
- * The others have a place in the core, 0 .. core - 1, in the order of their ranks, and meet place ^ 2^level. A group of 2^level
- * places stands for consecutive ranks: folds keep rank order, and gathered blocks are contiguous.
+ * The others have a place in the core, 0 .. core - 1, in the order of their ranks, and meet place ^ 2^level. A group of
+ * 2^level places stands for consecutive ranks: folds keep rank order, and gathered blocks are contiguous.
  */
 #ifndef COLL__DOUBLING_H
 #define COLL__DOUBLING_H

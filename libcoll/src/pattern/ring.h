@@ -5,10 +5,9 @@
 
 /* 0 <= rank < size and -size <= step <= size. */
 static inline int coll__ring_at(int rank, int step, int size) {
-    int place = rank + step;
-    if (place >= size)
-        return place - size;
-    return place < 0 ? place + size : place;
+    if (step >= size - rank) /* rank + step might overflow */
+        return step - (size - rank);
+    return rank + step < 0 ? rank + step + size : rank + step;
 }
 
 #endif

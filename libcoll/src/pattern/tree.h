@@ -1,8 +1,8 @@
 /* k-nomial trees, rotated to any root; arity 2 is the binomial tree.
  *
- * Write a rank's place (counted from the root, round the ring) in base `arity`. Its parent has the lowest digit that is not
- * zero set to zero; its children set one of the zeros below that digit to 1 .. arity - 1. The subtree under a place is
- * the `span` consecutive places that begin with it, which is what keeps folds in order and scatters contiguous.
+ * Write a rank's place (counted from the root, round the ring) in base `arity`. Its parent has the lowest digit that is
+ * not zero set to zero; its children set one of the zeros below that digit to 1 .. arity - 1. The subtree under a place
+ * is the `span` consecutive places that begin with it, which is what keeps folds in order and scatters contiguous.
  */
 #ifndef COLL__TREE_H
 #define COLL__TREE_H

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "sched/sched.h"
 
+#include <limits.h>
 #include <string.h>
 
 enum { FIRST_CAPACITY = 32, SCRATCH_ALIGNMENT = 64 };
@@ -11,9 +12,12 @@ void coll__build_begin(coll__builder_t *builder, coll__arena_t *arena) {
 }
 
 static int grow(coll__builder_t *builder) {
-    int capacity = builder->capacity ? 2 * builder->capacity : FIRST_CAPACITY;
-    coll__step_t *steps =
-        builder->status ? NULL : coll__arena_alloc(builder->arena, (size_t)capacity * sizeof *steps);
+    coll__step_t *steps = NULL;
+    int capacity = builder->capacity ? builder->capacity : FIRST_CAPACITY / 2;
+    if (builder->status == 0 && capacity <= INT_MAX / 2) {
+        capacity *= 2;
+        steps = coll__arena_alloc(builder->arena, (size_t)capacity * sizeof *steps);
+    }
     if (!steps) {
         builder->status = COLL_ERR_MEMORY;
         return -1;
@@ -46,7 +50,8 @@ void coll__build_recv(coll__builder_t *builder, int peer, coll__ref_t target, si
             .kind = COLL__STEP_RECV, .round = builder->round, .peer = peer, .bytes = bytes, .target = target};
 }
 
-void coll__build_reduce(coll__builder_t *builder, coll__ref_t left, coll__ref_t right, coll__ref_t target, size_t bytes) {
+void coll__build_reduce(coll__builder_t *builder, coll__ref_t left, coll__ref_t right, coll__ref_t target,
+                        size_t bytes) {
     coll__step_t *step = bytes ? next(builder) : NULL;
     if (step)
         *step = (coll__step_t){.kind = COLL__STEP_REDUCE,

@@ -14,8 +14,8 @@
 #include <uthash.h>
 #include <utlist.h>
 
-/* Everything a schedule may depend on within one communicator (the topology is the communicator's own). Compared as bytes:
- * filled after a memset. */
+/* Everything a schedule may depend on within one communicator (the topology is the communicator's own). Compared as
+ * bytes: filled after a memset. */
 typedef struct cache_key {
     coll__build_fn build;
     size_t count, element;
@@ -85,7 +85,8 @@ static void make_room(coll__sched_cache_t *cache) {
     }
 }
 
-static int build_entry(coll__sched_cache_t *cache, const cache_key_t *key, const coll__plan_t *plan, cache_entry_t **built) {
+static int build_entry(coll__sched_cache_t *cache, const cache_key_t *key, const coll__plan_t *plan,
+                       cache_entry_t **built) {
     coll__builder_t builder;
     coll__sched_t sched;
     coll__arena_reset(&cache->arena);

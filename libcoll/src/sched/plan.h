@@ -14,8 +14,8 @@ typedef struct coll__plan {
     bool commutative; /* of op: operands may change places; true where nothing is reduced */
     int rank;
     int size;
-    int root;     /* 0 where there is none */
-    size_t count; /* elements; of an allgather: of one rank's contribution */
+    int root;       /* 0 where there is none */
+    size_t count;   /* elements; of an allgather: of one rank's contribution */
     size_t element; /* bytes of one element; for MINLOC and MAXLOC of a whole pair, with count in pairs */
     bool in_place;
     int arity;

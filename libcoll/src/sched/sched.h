@@ -1,13 +1,13 @@
-/* A schedule: the steps that one rank takes in one collective. Built by an algorithm, run by the engine, interpreted by the
- * simulator, drawn by the docs.
+/* A schedule: the steps that one rank takes in one collective. Built by an algorithm, run by the engine, interpreted by
+ * the simulator, drawn by the docs.
  *
- * Steps belong to rounds. Inside a round, steps are taken in the listed order: a SEND or RECV is only started, a REDUCE or
- * COPY is done at once. A round ends when all that it started has finished. Between two ranks, the k-th SEND of one meets
- * the k-th RECV of the other and has the same length (0 bytes are sent too).
+ * Steps belong to rounds. Inside a round, steps are taken in the listed order: a SEND or RECV is only started, a REDUCE
+ * or COPY is done at once. A round ends when all that it started has finished. Between two ranks, the k-th SEND of one
+ * meets the k-th RECV of the other and has the same length (0 bytes are sent too).
  *
- * Buffers are named, not pointed to. COLL__BUF_SEND is the caller's input; in place it is the same memory as the matching
- * part of COLL__BUF_RECV (plan.in_place tells, so that no copy onto itself is planned). A broadcast has COLL__BUF_RECV only,
- * on every rank. On ranks other than the root, a reduce has no COLL__BUF_RECV.
+ * Buffers are named, not pointed to. COLL__BUF_SEND is the caller's input; in place it is the same memory as the
+ * matching part of COLL__BUF_RECV (plan.in_place tells, so that no copy onto itself is planned). A broadcast has
+ * COLL__BUF_RECV only, on every rank. On ranks other than the root, a reduce has no COLL__BUF_RECV.
  */
 #ifndef COLL__SCHED_H
 #define COLL__SCHED_H
@@ -43,11 +43,11 @@ typedef struct coll__step {
 typedef struct coll__sched {
     coll__step_t *steps;
     int step_count;
-    int round_count;      /* rounds with at least one step */
+    int round_count; /* rounds with at least one step */
     size_t scratch_bytes;
 } coll__sched_t;
 
-/* ---- building: an algorithm calls these; running out of memory is remembered and reported by coll__build_finish() ---- */
+/* ---- building: an algorithm calls these; coll__build_finish() reports if memory ran out ---- */
 
 typedef struct coll__builder {
     coll__arena_t *arena;
@@ -60,9 +60,11 @@ typedef struct coll__builder {
 void coll__build_begin(coll__builder_t *builder, coll__arena_t *arena);
 void coll__build_send(coll__builder_t *builder, int peer, coll__ref_t source, size_t bytes);
 void coll__build_recv(coll__builder_t *builder, int peer, coll__ref_t target, size_t bytes);
-void coll__build_reduce(coll__builder_t *builder, coll__ref_t left, coll__ref_t right, coll__ref_t target, size_t bytes);
+void coll__build_reduce(coll__builder_t *builder, coll__ref_t left, coll__ref_t right, coll__ref_t target,
+                        size_t bytes);
 void coll__build_copy(coll__builder_t *builder, coll__ref_t source, coll__ref_t target, size_t bytes); /* 0: no step */
-void coll__build_round(coll__builder_t *builder); /* what follows starts when all before has finished; empty rounds vanish */
+/* What follows starts when all before has finished; empty rounds vanish. */
+void coll__build_round(coll__builder_t *builder);
 coll__ref_t coll__build_scratch(coll__builder_t *builder, size_t bytes); /* new scratch memory, aligned to 64 */
 int coll__build_finish(coll__builder_t *builder, coll__sched_t *sched);  /* steps stay in the arena */
 

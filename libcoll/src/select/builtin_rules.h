@@ -1,11 +1,11 @@
 /* The built-in rules, in the grammar of COLL_TUNE: the first that fits and whose algorithm applies to the call.
  *
- * They follow two costs, a message and a byte. Short data: as few messages one after the other as possible. Long data: as few
- * bytes through each rank as possible. The borders are where the two cross for about 10 us a message and 2 GB/s, as TCP
- * between nodes gives; a rank count moves them, since what grows with P grows on one side only.
+ * They follow two costs, a message and a byte. Short data: as few messages one after the other as possible. Long data:
+ * as few bytes through each rank as possible. The borders are where the two cross for about 10 us a message and 2 GB/s,
+ * as TCP between nodes gives; a rank count moves them, since what grows with P grows on one side only.
  *
- * Rows that do not apply are passed over: ring for an operator that does not commute, neighbour_exchange for odd P, everything
- * that is not ordered in deterministic mode. For each operation the last rows apply always, in either mode.
+ * Rows that do not apply are passed over: ring for an operator that does not commute, neighbour_exchange for odd P,
+ * everything that is not ordered in deterministic mode. For each operation the last rows apply always, in either mode.
  */
 #ifndef COLL__BUILTIN_RULES_H
 #define COLL__BUILTIN_RULES_H

@@ -81,7 +81,8 @@ static bool parse_span(const char *text, coll__span_t *span) {
     return *text == 0 && span->low <= span->high;
 }
 
-/* A middle part of the rule. Each kind may come once, in the order of the grammar; `next` is the first kind still allowed. */
+/* A middle part of the rule. Each kind may come once, in the order of the grammar; `next` is the first kind still
+ * allowed. */
 static int parse_condition(coll__rule_t *rule, const char *part, int *next) {
     static const char *const prefixes[] = {"", "ranks=", "nodes="};
     coll__span_t *const spans[] = {&rule->bytes, &rule->ranks, &rule->nodes};

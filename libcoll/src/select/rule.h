@@ -18,8 +18,8 @@ typedef struct coll__rule {
     char source[96];            /* where it was written, cut short if long: "COLL_TUNE", "FILE line 3", "built-in" */
 } coll__rule_t;
 
-/* Parses `length` characters of `text`, which are not all blanks. COLL_ERR_CONFIG names `source` (the variable, or file and
- * line), the rule, and what is allowed. */
+/* Parses `length` characters of `text`, which are not all blanks. COLL_ERR_CONFIG names `source` (the variable, or file
+ * and line), the rule, and what is allowed. */
 int coll__rule_parse(const char *text, size_t length, const char *source, coll__rule_t *rule);
 
 bool coll__rule_fits(const coll__rule_t *rule, const coll__plan_t *plan);

@@ -142,9 +142,10 @@ static const char *objection(const coll__algo_t *algo, const coll__plan_t *plan,
 }
 
 static int refuse(const coll__rule_t *rule, const coll__plan_t *plan, const char *reason) {
-    return coll__error(COLL_ERR_CONFIG, "%s: rule \"%s\" fits this %s of %zu bytes on %d ranks, but %s cannot run it: %s",
-                       rule->source, rule->text, coll_operation_name(plan->operation), plan->count * plan->element,
-                       plan->size, rule->algo->name, reason);
+    return coll__error(COLL_ERR_CONFIG,
+                       "%s: rule \"%s\" fits this %s of %zu bytes on %d ranks, but %s cannot run it: %s", rule->source,
+                       rule->text, coll_operation_name(plan->operation), plan->count * plan->element, plan->size,
+                       rule->algo->name, reason);
 }
 
 int coll__select(const coll__rules_t *rules, const coll__plan_t *plan, bool deterministic, const coll__algo_t **algo,
