@@ -1,6 +1,6 @@
-/* The shm transport alone, two pinned processes: half of the round trip of 8 bytes, of bulk data of several sizes, and the
- * price of a poll with nothing to do, in microseconds. Placement of virtual CPUs decides much, so the plain flag latency is
- * measured first and printed beside it.
+/* The shm transport alone, two pinned processes: half of the round trip of 8 bytes, of bulk data of several sizes, and
+ * the price of a poll with nothing to do, in microseconds. Placement of virtual CPUs decides much, so the plain flag
+ * latency is measured first and printed beside it.
  *
  *     shm_pingpong [local ranks, default 2: the others are connected and idle]
  */

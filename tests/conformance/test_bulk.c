@@ -98,15 +98,15 @@ static bool all_done(const transfer_t *transfers, size_t count) {
 }
 
 static void await(coll__ends_t *ends, transfer_t *transfers, size_t count) {
-    coll__ends_until(ends, all_done(transfers, count))
-        continue;
+    coll__ends_until(ends, all_done(transfers, count));
     for (size_t i = 0; i < count; i++)
         check_and_free(&transfers[i]);
 }
 
 static void lengths(coll__ends_t *ends) {
-    static const size_t bytes[] = {1,     2,     7,     63,           4095,         16384,          32767,           32768,
-                                   32769, 65536, 98305, 8 * 32768 + 1, MEBIBYTE - 1, 2 * MEBIBYTE + 3, 5 * MEBIBYTE};
+    static const size_t bytes[] = {1,           2,     7,     63,    4095,          16384,        32767,
+                                   32768,       32769, 65536, 98305, 8 * 32768 + 1, MEBIBYTE - 1, 2 * MEBIBYTE + 3,
+                                   5 * MEBIBYTE};
     listen_all(ends);
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
         transfer_t transfer;
@@ -131,8 +131,7 @@ static void many(coll__ends_t *ends) {
     }
     for (int i = 0; i < count; i++)
         send(ends, &transfers[(i * 37 + 11) % count]); /* 37 divides none of the counts: a permutation */
-    coll__ends_until(ends, all_done(transfers, (size_t)count))
-        continue;
+    coll__ends_until(ends, all_done(transfers, (size_t)count));
     for (int rank = 0; rank < ends->size; rank++) {
         const coll__transport_counters_t *got = &ends->end[rank].transport->counters;
         uint64_t sent = 0, received = 0;
@@ -162,7 +161,7 @@ static void packets_meanwhile(coll__ends_t *ends) {
         receive(ends, &transfers[i]);
         send(ends, &transfers[i]);
     }
-    coll__ends_until(ends, ends->end[to].packets == PACKETS) {
+    coll__ends_loop(ends, ends->end[to].packets == PACKETS) {
         int status = sent < PACKETS ? ends->ops->send(ends->end[0].transport, to, header, sizeof header, payload,
                                                       sent % 2 ? sizeof payload : 8)
                                     : COLL__AGAIN;
@@ -195,8 +194,7 @@ static void cancel_and_reuse(coll__ends_t *ends) {
         }
         receive(ends, &second);
         send(ends, &second);
-        coll__ends_until(ends, second.sent && second.received && (first.sent || !finished))
-            continue;
+        coll__ends_until(ends, second.sent && second.received && (first.sent || !finished));
         if (!finished) {
             assert_int_equal(first.received, 0);
             assert_true(untouched(first.target_block, first.target + first.bytes));
@@ -236,7 +234,8 @@ static void cancel_both(coll__ends_t *ends) {
     }
 }
 
-/* A peer is forgotten in the middle: its transfers end without a word and leave the buffers alone, those of others go on. */
+/* A peer is forgotten in the middle: its transfers end without a word and leave the buffers alone, those of others go
+ * on. */
 static void forget(coll__ends_t *ends) {
     int gone = coll__ends_peer(ends, 0, 0);
     transfer_t lost[2], kept[2];
@@ -281,7 +280,8 @@ static void forget(coll__ends_t *ends) {
     }
 }
 
-/* Transfers that are begun from inside callbacks: a packet asks, bulk data answer, and the end of one begins the next. */
+/* Transfers that are begun from inside callbacks: a packet asks, bulk data answer, and the end of one begins the next.
+ */
 typedef struct chain {
     transfer_t transfer[8];
     size_t begun;
@@ -318,8 +318,7 @@ static void from_callbacks(coll__ends_t *ends) {
     }
     static const char header[8];
     coll__ends_send(ends, 0, coll__ends_peer(ends, 0, 0), header, sizeof header, NULL, 0);
-    coll__ends_until(ends, chain.begun == 8 && all_done(chain.transfer, 8))
-        continue;
+    coll__ends_until(ends, chain.begun == 8 && all_done(chain.transfer, 8));
     await(ends, chain.transfer, 8);
 }
 
@@ -348,8 +347,7 @@ static void cancel_in_callback(coll__ends_t *ends) {
     }
     for (int i = 0; i < 6; i++)
         send(ends, &transfers[(i + 4) % 6]);
-    coll__ends_until(ends, ends->end[0].bulk_done && ends->end[to].bulk_done)
-        continue;
+    coll__ends_until(ends, ends->end[0].bulk_done && ends->end[to].bulk_done);
     for (int i = 0; i < 50; i++)
         assert_true(coll__ends_poll(ends) >= 0);
     int sent = 0, received = 0;

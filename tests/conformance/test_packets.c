@@ -76,7 +76,7 @@ static bool all_received(const coll__ends_t *ends, const stream_t *stream, size_
 }
 
 static void exchange(coll__ends_t *ends, stream_t *stream, size_t each) {
-    coll__ends_until(ends, all_received(ends, stream, each)) {
+    coll__ends_loop(ends, all_received(ends, stream, each)) {
         for (int from = 0; from < ends->size; from++) {
             for (int i = 0; i < coll__ends_peer_count(ends); i++) {
                 int to = coll__ends_peer(ends, from, i);
@@ -156,7 +156,7 @@ static void back_pressure(coll__ends_t *ends) {
         }
         assert_int_equal(ends->end[0].transport->counters.again, again + 50);
         size_t target = stream.sent[0][to] + 100;
-        coll__ends_until(ends, stream.received[0][to] == target) {
+        coll__ends_loop(ends, stream.received[0][to] == target) {
             if (stream.sent[0][to] < target)
                 send_next(ends, &stream, 0, to);
         }
@@ -173,13 +173,12 @@ static void stalled_peer(coll__ends_t *ends) {
         ends->end[1].deaf = true;
         for (int i = 0; i < 100000 && send_next(ends, &stream, 0, 1); i++)
             continue;
-        coll__ends_until(ends, stream.received[0][2] == 500) {
+        coll__ends_loop(ends, stream.received[0][2] == 500) {
             if (stream.sent[0][2] < 500)
                 send_next(ends, &stream, 0, 2);
         }
         ends->end[1].deaf = false;
-        coll__ends_until(ends, stream.received[0][1] == stream.sent[0][1])
-            continue;
+        coll__ends_until(ends, stream.received[0][1] == stream.sent[0][1]);
     }
 }
 
@@ -190,7 +189,7 @@ static void flood(coll__ends_t *ends) {
     int peers = coll__ends_peer_count(ends);
     begin(ends, &stream, short_length);
     bool first = false;
-    coll__ends_until(ends, first) {
+    coll__ends_loop(ends, first) {
         for (int i = 0; i < peers; i++) {
             int from = coll__ends_peer(ends, 0, i);
             while (stream.sent[from][0] < EACH && send_next(ends, &stream, from, 0))
@@ -200,7 +199,7 @@ static void flood(coll__ends_t *ends) {
     }
     for (int i = 0; i < peers; i++)
         assert_true(stream.received[coll__ends_peer(ends, 0, i)][0] >= EACH / 10);
-    coll__ends_until(ends, ends->end[0].packets == EACH * peers) {
+    coll__ends_loop(ends, ends->end[0].packets == EACH * peers) {
         for (int i = 0; i < peers; i++) {
             int from = coll__ends_peer(ends, 0, i);
             while (stream.sent[from][0] < EACH && send_next(ends, &stream, from, 0))
@@ -261,7 +260,7 @@ static void answers_in_callbacks(coll__ends_t *ends) {
         for (int chain = 0; chain < CHAINS; chain++, started++)
             answer(&ends->end[rank], coll__ends_peer(ends, rank, chain % coll__ends_peer_count(ends)),
                    &(hops_t){HOPS, {HOPS, 2 * HOPS, 3 * HOPS}});
-    coll__ends_until(ends, relay.ended == started) {
+    coll__ends_loop(ends, relay.ended == started) {
         for (int rank = 0; rank < ends->size; rank++) {
             int count = relay.waiting_count[rank];
             relay.waiting_count[rank] = 0;

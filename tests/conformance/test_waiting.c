@@ -1,4 +1,5 @@
-/* What every transport promises about sleeping, draining and the end: arm(), fd() or the wake fd, drained(), close(). */
+/* What every transport promises about sleeping, draining and the end: arm(), fd() or the wake fd, drained(), close().
+ */
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,8 +30,7 @@ static int send(coll__ends_t *ends, int from, int to, size_t bytes) {
 static void send_alone(coll__ends_t *ends, int from, int to, size_t bytes) {
     bool deaf = from != to;
     ends->end[to].deaf = deaf;
-    coll__ends_until(ends, send(ends, from, to, bytes) == 0)
-        continue;
+    coll__ends_until(ends, send(ends, from, to, bytes) == 0);
     ends->end[to].deaf = false;
 }
 
@@ -39,7 +39,7 @@ static void meet(coll__ends_t *ends) {
     for (int rank = 0; rank < ends->size; rank++)
         for (int i = 0; i < each; i++)
             coll__ends_send(ends, rank, coll__ends_peer(ends, rank, i), zeros, 8, NULL, 0);
-    coll__ends_until(ends, met == ends->size) {
+    coll__ends_loop(ends, met == ends->size) {
         met = 0;
         for (int rank = 0; rank < ends->size; rank++)
             met += ends->end[rank].packets == each;
@@ -63,7 +63,8 @@ static void fall_asleep(coll__ends_t *ends, int rank) {
         atomic_store(&ends->segment.view[rank].lines[rank].sleeping, 1);
 }
 
-/* Something came for the end that sleeps: it would wake, or, where there is nothing to sleep on, arm() would have said so. */
+/* Something came for the end that sleeps: it would wake, or, where there is nothing to sleep on, arm() would have said
+ * so. */
 static bool wakes(coll__ends_t *ends, int rank) {
     int fd = watched(ends, rank);
     return fd < 0 ? arm(ends, rank) == COLL__AGAIN : readable(fd);
@@ -78,12 +79,11 @@ static void awake(coll__ends_t *ends, int rank) {
 }
 
 /* Polls all ends but `rank` until the condition holds. */
-#define until_without(ends, rank, condition)     \
-    do {                                         \
-        (ends)->end[rank].deaf = true;           \
-        coll__ends_until(ends, condition)        \
-            continue;                            \
-        (ends)->end[rank].deaf = false;          \
+#define until_without(ends, rank, condition) \
+    do {                                     \
+        (ends)->end[rank].deaf = true;       \
+        coll__ends_until(ends, condition);   \
+        (ends)->end[rank].deaf = false;      \
     } while (0)
 
 static bool all_armed(coll__ends_t *ends) {
@@ -98,8 +98,7 @@ static void packet_wakes(coll__ends_t *ends) {
     for (int i = 0; i < 20; i++) {
         int from = i % ends->size, to = coll__ends_peer(ends, from, i % coll__ends_peer_count(ends));
         size_t bytes = i % 2 ? 64 : COLL__ENDS_PACKET;
-        coll__ends_until(ends, all_armed(ends))
-            continue;
+        coll__ends_until(ends, all_armed(ends));
         int seen = ends->end[to].packets;
         fall_asleep(ends, to);
         send_alone(ends, from, to, bytes);
@@ -108,8 +107,7 @@ static void packet_wakes(coll__ends_t *ends) {
         else
             until_without(ends, to, wakes(ends, to));
         awake(ends, to);
-        coll__ends_until(ends, ends->end[to].packets == seen + 1)
-            continue;
+        coll__ends_until(ends, ends->end[to].packets == seen + 1);
     }
 }
 
@@ -120,8 +118,7 @@ static void no_needless_wake(coll__ends_t *ends) {
     for (int i = 0; i < 10; i++)
         assert_int_equal(send(ends, 0, 1, 64), 0);
     assert_false(readable(ends->segment.wake_fd[1]));
-    coll__ends_until(ends, ends->end[1].packets == 10)
-        continue;
+    coll__ends_until(ends, ends->end[1].packets == 10);
     assert_false(readable(ends->segment.wake_fd[0]));
     assert_false(readable(ends->segment.wake_fd[1]));
 }
@@ -130,16 +127,13 @@ static void no_needless_wake(coll__ends_t *ends) {
 static void pending_forbids_sleep(coll__ends_t *ends) {
     int to = coll__ends_peer(ends, 0, 0);
     meet(ends);
-    coll__ends_until(ends, all_armed(ends))
-        continue;
+    coll__ends_until(ends, all_armed(ends));
     int seen = ends->end[to].packets;
     send_alone(ends, 0, to, 64);
     until_without(ends, to, arm(ends, to) == COLL__AGAIN);
     assert_int_equal(arm(ends, to), COLL__AGAIN); /* asking changes nothing */
-    coll__ends_until(ends, ends->end[to].packets == seen + 1)
-        continue;
-    coll__ends_until(ends, all_armed(ends))
-        continue;
+    coll__ends_until(ends, ends->end[to].packets == seen + 1);
+    coll__ends_until(ends, all_armed(ends));
 }
 
 /* A sender that found no room may sleep; it is woken when the receiver has made some. */
@@ -161,10 +155,8 @@ static void room_wakes(coll__ends_t *ends) {
         fall_asleep(ends, 0);
         until_without(ends, 0, wakes(ends, 0));
         awake(ends, 0);
-        coll__ends_until(ends, send(ends, 0, 1, bytes) == 0)
-            continue;
-        coll__ends_until(ends, ends->end[1].packets == (int)ends->end[0].transport->counters.messages_sent)
-            continue;
+        coll__ends_until(ends, send(ends, 0, 1, bytes) == 0);
+        coll__ends_until(ends, ends->end[1].packets == (int)ends->end[0].transport->counters.messages_sent);
     }
 }
 
@@ -186,12 +178,9 @@ static void bulk_and_drained(coll__ends_t *ends) {
                 awake(ends, 0);
             }
         }
-        coll__ends_until(ends, ends->end[0].bulk_done + ends->end[to].bulk_done * (to != 0) == (i + 1) * 2)
-            continue;
-        coll__ends_until(ends, ends->ops->drained(ends->end[0].transport) == 1)
-            continue;
-        coll__ends_until(ends, all_armed(ends))
-            continue;
+        coll__ends_until(ends, ends->end[0].bulk_done + ends->end[to].bulk_done * (to != 0) == (i + 1) * 2);
+        coll__ends_until(ends, ends->ops->drained(ends->end[0].transport) == 1);
+        coll__ends_until(ends, all_armed(ends));
     }
 }
 

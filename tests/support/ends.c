@@ -33,7 +33,8 @@ static int open_surroundings(coll__ends_t *ends, size_t max_packet) {
         coll__local_segment_open(&ends->segment, ends->size, coll__shm_region_bytes(ends->size, max_packet)) < 0)
         return coll__error(COLL_ERR_TRANSPORT, "the test could not make a segment");
     if (ends->ops == &coll__transport_sim) {
-        static const coll__sim_link_t link = {.latency_ns = 1000, .overhead_ns = 100, .gap_ns = 50, .gap_per_byte_ns = 1};
+        static const coll__sim_link_t link = {
+            .latency_ns = 1000, .overhead_ns = 100, .gap_ns = 50, .gap_per_byte_ns = 1};
         ends->sim_world = coll__sim_world_create(ends->size, NULL, link, link);
         if (!ends->sim_world)
             return coll__error(COLL_ERR_MEMORY, "the test could not make a simulated world");
@@ -132,8 +133,7 @@ void coll__ends_send(coll__ends_t *ends, int from, int to, const void *header, s
                      size_t payload_bytes) {
     int status;
     coll__ends_until(ends, (status = ends->ops->send(ends->end[from].transport, to, header, header_bytes, payload,
-                                                     payload_bytes)) != COLL__AGAIN)
-        continue;
+                                                     payload_bytes)) != COLL__AGAIN);
     if (status != 0)
         fail_msg("send: %s", coll_error_message());
 }

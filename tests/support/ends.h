@@ -57,11 +57,16 @@ static inline int coll__ends_peer(const coll__ends_t *ends, int rank, int index)
 /* Polls every end once. Returns the number of events, or the first error. */
 int coll__ends_poll(coll__ends_t *ends);
 
-/* Polls until the condition holds; a block may follow, run before each poll. A test that waits longer than
- * COLL__ENDS_PATIENCE seconds fails. */
+/* Polls until the condition holds. A test that waits longer than COLL__ENDS_PATIENCE seconds fails. */
 enum { COLL__ENDS_PATIENCE = 20 };
-#define coll__ends_until(ends, condition)                                                                  \
-    for (int64_t until_ = coll__deadline_after(COLL__ENDS_PATIENCE); !(condition);                          \
+#define coll__ends_until(ends, condition)  \
+    do {                                   \
+        coll__ends_loop(ends, condition) { \
+        }                                  \
+    } while (0)
+/* The same with a block that is run before each poll: coll__ends_loop(ends, condition) { ... } */
+#define coll__ends_loop(ends, condition)                                           \
+    for (int64_t until_ = coll__deadline_after(COLL__ENDS_PATIENCE); !(condition); \
          coll__ends_step(ends, until_, #condition))
 void coll__ends_step(coll__ends_t *ends, int64_t deadline, const char *condition);
 
@@ -78,9 +83,9 @@ typedef struct coll__ends_check {
 
 enum { COLL__ENDS_PACKET = 8 * 1024 + 48 }; /* max_packet of the ends that a check gets */
 
-/* Runs every check over every row of the transport table with 2, 3 and 5 ends (self: 1). Where a transport cannot work here, one
- * test asks instead that probe() and open() say so, and why. An argument of the program names the one transport to run.
- * Returns the number of failed tests. */
+/* Runs every check over every row of the transport table with 2, 3 and 5 ends (self: 1). Where a transport cannot work
+ * here, one test asks instead that probe() and open() say so, and why. An argument of the program names the one
+ * transport to run. Returns the number of failed tests. */
 int coll__ends_run(int argc, char **argv, const char *suite, const coll__ends_check_t *checks, size_t count);
 
 #endif

@@ -1,8 +1,9 @@
 /* The self transport: messages of a process to itself.
  *
  * Packets are copied into a byte queue and delivered from there by poll(), never by send(): the layers above see one
- * behaviour whoever the peer is. Records are an 8-byte length and the packet, rounded up to 8; one that would cross the end
- * of the queue starts at its beginning, after a mark. Bulk data is one memcpy, made by poll() when both buffers are known.
+ * behaviour whoever the peer is. Records are an 8-byte length and the packet, rounded up to 8; one that would cross the
+ * end of the queue starts at its beginning, after a mark. Bulk data is one memcpy, made by poll() when both buffers are
+ * known.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,14 +197,15 @@ static int deliver_packets(self_t *self) {
     return events;
 }
 
-/* The first send moves one step: its data to the receive, who is told; then its own end. The receive was given before its
- * send, so a send without one belongs to a receive that was cancelled. */
+/* The first send moves one step: its data to the receive, who is told; then its own end. The receive was given before
+ * its send, so a send without one belongs to a receive that was cancelled. */
 static void advance_first_send(self_t *self) {
     transfer_t *send = self->sends, *receive = NULL;
     if (!send->copied)
-        DL_FOREACH(self->receives, receive)
+        DL_FOREACH(self->receives, receive) {
             if (receive->id == send->id && receive->bytes == send->bytes)
                 break;
+        }
     void *cookie;
     if (receive) {
         memcpy(receive->buffer, send->buffer, send->bytes);

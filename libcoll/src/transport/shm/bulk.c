@@ -38,8 +38,7 @@ int coll__shm_bulk_send(coll__transport_t *transport, int peer, uint32_t id, con
     return add((coll__shm_t *)transport, peer, true, id, (unsigned char *)buffer, bytes, cookie);
 }
 
-int coll__shm_bulk_recv(coll__transport_t *transport, int peer, uint32_t id, void *buffer, size_t bytes,
-                        void *cookie) {
+int coll__shm_bulk_recv(coll__transport_t *transport, int peer, uint32_t id, void *buffer, size_t bytes, void *cookie) {
     return add((coll__shm_t *)transport, peer, false, id, buffer, bytes, cookie);
 }
 
@@ -59,12 +58,14 @@ void coll__shm_bulk_cancel(coll__transport_t *transport, void *cookie) {
     for (int i = 0; i < shm->peer_count; i++) {
         coll__shm_peer_t *peer = &shm->peers[i];
         coll__shm_transfer_t *transfer, *next;
-        DL_FOREACH_SAFE(peer->sends, transfer, next)
+        DL_FOREACH_SAFE(peer->sends, transfer, next) {
             if (transfer->cookie == cookie)
                 remove_send(shm, peer, transfer);
-        DL_FOREACH_SAFE(peer->receives, transfer, next)
+        }
+        DL_FOREACH_SAFE(peer->receives, transfer, next) {
             if (transfer->cookie == cookie)
                 remove_receive(peer, transfer);
+        }
     }
 }
 
@@ -78,9 +79,10 @@ void coll__shm_bulk_drop(coll__shm_t *shm, coll__shm_peer_t *peer) {
 /* The receive that a piece belongs to; NULL: it is late and belongs to none. */
 static coll__shm_transfer_t *owner(coll__shm_peer_t *peer, const coll__ring_slot_t *record) {
     coll__shm_transfer_t *transfer;
-    DL_FOREACH(peer->receives, transfer)
+    DL_FOREACH(peer->receives, transfer) {
         if (transfer->id == record->id)
             break;
+    }
     if (!transfer || transfer->begun)
         return transfer && transfer->serial == record->serial ? transfer : NULL;
     if (record->offset != 0 || record->total != transfer->bytes)

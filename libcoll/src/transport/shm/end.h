@@ -37,11 +37,11 @@ typedef struct coll__shm {
     size_t inline_max; /* packets up to this length lie in the ring */
     coll__pool_t pool;
     int world_rank, world_size;
-    coll__shm_peer_t *peers; /* [peer_count] */
+    coll__shm_peer_t *peers;    /* [peer_count] */
     coll__shm_peer_t **peer_of; /* [world_size], NULL: not connected */
     int peer_count;
-    int first;      /* where the next poll begins */
-    int send_count; /* unfinished bulk sends */
+    int first;         /* where the next poll begins */
+    int send_count;    /* unfinished bulk sends */
     int refused_count; /* peers with `refused` */
     uint32_t serial;   /* of the last bulk send */
 } coll__shm_t;
@@ -64,8 +64,7 @@ int coll__shm_corrupt(coll__shm_peer_t *peer, const char *what);
 
 int coll__shm_bulk_send(coll__transport_t *transport, int peer, uint32_t id, const void *buffer, size_t bytes,
                         void *cookie);
-int coll__shm_bulk_recv(coll__transport_t *transport, int peer, uint32_t id, void *buffer, size_t bytes,
-                        void *cookie);
+int coll__shm_bulk_recv(coll__transport_t *transport, int peer, uint32_t id, void *buffer, size_t bytes, void *cookie);
 void coll__shm_bulk_cancel(coll__transport_t *transport, void *cookie);
 void coll__shm_bulk_drop(coll__shm_t *shm, coll__shm_peer_t *peer); /* all of a peer's */
 

@@ -2,8 +2,8 @@
  *
  * The ring is an array of 64-byte cells. A record occupies consecutive cells: one 8-byte word, then the body, so that a
  * body is contiguous and aligned to 8; a record that would cross the end of the array is preceded by a PAD record that
- * fills the rest. The word is written last, with release order, and is what the consumer polls: an idle ring costs it one
- * cached line, and a record of up to 56 bytes costs one line transfer.
+ * fills the rest. The word is written last, with release order, and is what the consumer polls: an idle ring costs it
+ * one cached line, and a record of up to 56 bytes costs one line transfer.
  *
  * Invariant: the first word of every free cell is 0. The consumer restores it before it gives cells back, which it
  * does a quarter of the ring at a time (or at once for records that hold a slot, see pool.h) by storing the number of

@@ -1,8 +1,8 @@
 /* The shm transport: packets and bulk data between processes of one node, through their shared segment.
  *
  * Short packets are copied into the receiver's ring and delivered from there. Longer ones, and pieces of bulk data, are
- * copied into a slot of the sender's pool that a record in the ring names; a packet is delivered from its slot. So order
- * between packets is the ring's order. Nothing is ever waited for: a full ring or an empty pool is COLL__AGAIN.
+ * copied into a slot of the sender's pool that a record in the ring names; a packet is delivered from its slot. So
+ * order between packets is the ring's order. Nothing is ever waited for: a full ring or an empty pool is COLL__AGAIN.
  *
  * Sleeping: whoever publishes a record or gives cells back rings the other side (base/segment.h).
  */
@@ -72,8 +72,8 @@ static int shm_open_end(const coll__transport_args_t *args, coll__transport_t **
         shm_close(&shm->base);
         return coll__error(COLL_ERR_MEMORY, "out of memory for the peers of the shm transport");
     }
-    int status = coll__pool_open(&shm->pool, &region,
-                                 coll__shm_region_pool(&region, segment->transport, segment->local_rank));
+    int status =
+        coll__pool_open(&shm->pool, &region, coll__shm_region_pool(&region, segment->transport, segment->local_rank));
     if (status < 0) {
         shm_close(&shm->base);
         return status;

@@ -108,8 +108,8 @@ static coll__sim_event_t *new_event(coll__sim_kind_t kind, int peer, size_t byte
     return event;
 }
 
-static int sim_send(coll__transport_t *transport, int to, const void *header, size_t header_bytes,
-                    const void *payload, size_t payload_bytes) {
+static int sim_send(coll__transport_t *transport, int to, const void *header, size_t header_bytes, const void *payload,
+                    size_t payload_bytes) {
     sim_t *sim = (sim_t *)transport;
     size_t bytes = header_bytes + payload_bytes;
     int status = check_peer(sim, to);
@@ -144,9 +144,10 @@ static uint64_t receive_number(const sim_t *sim, int to, uint32_t id, size_t byt
     const sim_t *other = sim->world->rank[to].end;
     const receive_t *receive = NULL;
     if (other)
-        DL_FOREACH(other->receives, receive)
+        DL_FOREACH(other->receives, receive) {
             if (receive->peer == sim->rank && receive->id == id && receive->bytes == bytes)
                 break;
+        }
     return receive ? receive->number : 0;
 }
 
@@ -183,12 +184,8 @@ static int sim_bulk_recv(coll__transport_t *transport, int from, uint32_t id, vo
     receive_t *receive = malloc(sizeof *receive);
     if (!receive)
         return coll__error(COLL_ERR_MEMORY, "out of memory for a bulk transfer");
-    *receive = (receive_t){.peer = from,
-                           .id = id,
-                           .number = ++sim->world->transfers,
-                           .buffer = buffer,
-                           .bytes = bytes,
-                           .cookie = cookie};
+    *receive = (receive_t){
+        .peer = from, .id = id, .number = ++sim->world->transfers, .buffer = buffer, .bytes = bytes, .cookie = cookie};
     DL_APPEND(sim->receives, receive);
     return 0;
 }
@@ -209,9 +206,10 @@ static void deliver_packet(sim_t *sim, const coll__sim_event_t *event) {
 
 static void deliver_bulk(sim_t *sim, const coll__sim_event_t *event) {
     receive_t *receive;
-    DL_FOREACH(sim->receives, receive)
+    DL_FOREACH(sim->receives, receive) {
         if (receive->number == event->transfer)
             break;
+    }
     if (!receive)
         return;
     void *cookie = receive->cookie;
@@ -288,33 +286,38 @@ static void sim_forget(coll__transport_t *transport, int peer) {
     sim->refused_count -= sim->peers[peer].refused;
     sim->peers[peer].refused = false;
     receive_t *receive, *next;
-    DL_FOREACH_SAFE(sim->receives, receive, next)
+    DL_FOREACH_SAFE(sim->receives, receive, next) {
         if (receive->peer == peer)
             drop_receive(sim, receive);
+    }
     coll__sim_event_t *event, *after;
-    DL_FOREACH_SAFE(sim->world->rank[sim->rank].inbox, event, after)
+    DL_FOREACH_SAFE(sim->world->rank[sim->rank].inbox, event, after) {
         if (event->kind == COLL__SIM_SENT && event->peer == peer)
             drop_sent(sim, event);
+    }
 }
 
 static void sim_bulk_cancel(coll__transport_t *transport, void *cookie) {
     sim_t *sim = (sim_t *)transport;
     receive_t *receive, *next;
-    DL_FOREACH_SAFE(sim->receives, receive, next)
+    DL_FOREACH_SAFE(sim->receives, receive, next) {
         if (receive->cookie == cookie)
             drop_receive(sim, receive);
+    }
     coll__sim_event_t *event, *after;
-    DL_FOREACH_SAFE(sim->world->rank[sim->rank].inbox, event, after)
+    DL_FOREACH_SAFE(sim->world->rank[sim->rank].inbox, event, after) {
         if (event->kind == COLL__SIM_SENT && event->cookie == cookie)
             drop_sent(sim, event);
+    }
 }
 
 static void sim_close(coll__transport_t *transport) {
     sim_t *sim = (sim_t *)transport;
     coll__sim_rank_t *place = &sim->world->rank[sim->rank];
     coll__sim_event_t *event, *next;
-    DL_FOREACH_SAFE(place->inbox, event, next)
+    DL_FOREACH_SAFE(place->inbox, event, next) {
         free(event);
+    }
     place->inbox = NULL;
     place->end = NULL;
     while (sim->receives)

@@ -6,10 +6,10 @@
 #include <stdint.h>
 
 typedef struct coll__sim_link {
-    double latency_ns;       /* L */
-    double overhead_ns;      /* o, at the sender and at the receiver */
-    double gap_ns;           /* g, between messages of one sender */
-    double gap_per_byte_ns;  /* G */
+    double latency_ns;      /* L */
+    double overhead_ns;     /* o, at the sender and at the receiver */
+    double gap_ns;          /* g, between messages of one sender */
+    double gap_per_byte_ns; /* G */
 } coll__sim_link_t;
 
 typedef struct coll__sim_world coll__sim_world_t;

@@ -31,8 +31,9 @@ coll__sim_world_t *coll__sim_world_create(int size, const int *node_of, coll__si
 void coll__sim_world_free(coll__sim_world_t *world) {
     for (int rank = 0; rank < world->size; rank++) {
         coll__sim_event_t *event, *next;
-        DL_FOREACH_SAFE(world->rank[rank].inbox, event, next)
+        DL_FOREACH_SAFE(world->rank[rank].inbox, event, next) {
             free(event);
+        }
     }
     free(world->node_of);
     free(world);
@@ -47,7 +48,8 @@ void coll__sim_traffic(const coll__sim_world_t *world, int between_nodes, uint64
     *bytes = world->bytes[between_nodes != 0];
 }
 
-/* Events come almost in order of time: the place is looked for from the end. Equal times keep the order of insertion. */
+/* Events come almost in order of time: the place is looked for from the end. Equal times keep the order of insertion.
+ */
 void coll__sim_insert(coll__sim_world_t *world, int rank, coll__sim_event_t *event) {
     coll__sim_event_t **inbox = &world->rank[rank].inbox;
     coll__sim_event_t *before = *inbox ? (*inbox)->prev : NULL;
@@ -78,8 +80,8 @@ double coll__sim_transmit(coll__sim_world_t *world, int from, int to, coll__sim_
     return left;
 }
 
-/* Can nothing arrive at `rank` before `when` that is not on its way yet? A waiting rank acts on its next event only; a rank
- * that nobody polls while all that are polled wait does not act at all. */
+/* Can nothing arrive at `rank` before `when` that is not on its way yet? A waiting rank acts on its next event only; a
+ * rank that nobody polls while all that are polled wait does not act at all. */
 static bool settled(const coll__sim_world_t *world, int rank, double when) {
     uint64_t rounds = 2 * (uint64_t)world->size;
     for (int other = 0; other < world->size; other++) {

@@ -1,8 +1,8 @@
 /* The simulated network behind sim.h: the clocks of the ranks and what is on its way to each of them.
  *
- * A message of k bytes, sent at the sender's time t, occupies its processor for o, then its port of that link class as soon as
- * that is free, for (k-1)G and a gap of g before the next message; L later it has arrived, and the receiver spends o more.
- * Sent by an idle rank to a waiting one it takes L + 2o + (k-1)G.
+ * A message of k bytes, sent at the sender's time t, occupies its processor for o, then its port of that link class as
+ * soon as that is free, for (k-1)G and a gap of g before the next message; L later it has arrived, and the receiver
+ * spends o more. Sent by an idle rank to a waiting one it takes L + 2o + (k-1)G.
  *
  * A rank's clock moves when it sends and when it receives. A message that lies in a waiting rank's future may be
  * delivered once no other rank can still send it something that arrives earlier: this is asked of clocks alone, with
@@ -36,10 +36,10 @@ typedef struct coll__sim_event {
 
 typedef struct coll__sim_rank {
     double now;
-    double port_free[2]; /* inside and between nodes: when the next message may leave */
-    bool waiting;        /* polled and found nothing, and has not sent since */
-    uint64_t polled;     /* world->polls when it was polled last */
-    void *end;           /* its open transport, or NULL */
+    double port_free[2];      /* inside and between nodes: when the next message may leave */
+    bool waiting;             /* polled and found nothing, and has not sent since */
+    uint64_t polled;          /* world->polls when it was polled last */
+    void *end;                /* its open transport, or NULL */
     coll__sim_event_t *inbox; /* earliest first */
 } coll__sim_rank_t;
 
@@ -48,10 +48,10 @@ struct coll__sim_world {
     int *node_of; /* NULL: each rank is a node */
     coll__sim_link_t link[2];
     uint64_t messages[2], bytes[2];
-    uint64_t transfers;  /* receives of bulk data so far: their numbers */
-    uint64_t polls;      /* looks for a next event so far */
-    uint64_t quiet;      /* of those, the last ones in a row that found none while nothing was sent */
-    double least;        /* from one rank's clock to an arrival at another */
+    uint64_t transfers; /* receives of bulk data so far: their numbers */
+    uint64_t polls;     /* looks for a next event so far */
+    uint64_t quiet;     /* of those, the last ones in a row that found none while nothing was sent */
+    double least;       /* from one rank's clock to an arrival at another */
     coll__sim_rank_t rank[];
 };
 
