@@ -28,6 +28,7 @@ struct coll__hub {
     coll__job_t *job;
     coll__door_t door;
     coll__conn_t *peers; /* [size], [0] unused */
+    bool on_loopback;    /* it listens there only */
     coll__round_t round;
 };
 
@@ -218,7 +219,8 @@ static void tell_who_is_missing(coll__hub_t *hub, int rank, uint32_t number) {
     int count = missing(hub, ranks);
     if (number == 0) {
         char what[900];
-        snprintf(what, sizeof what, "did not come in time to %s%s%s", hub->job->where,
+        snprintf(what, sizeof what, "did not come in time to %s%s%s%s", hub->job->where,
+                 hub->on_loopback ? " (loopback: ranks on other hosts cannot reach it)" : "",
                  hub->door.refused[0] != '\0' ? "; rank 0 turned away: " : "", hub->door.refused);
         name_ranks(COLL_ERR_TIMEOUT, ranks, count, what);
     } else
@@ -283,6 +285,9 @@ bool coll__hub_has_all(const coll__hub_t *hub) {
 
 void coll__hub_open(coll__hub_t *hub, const int *listeners, int count) {
     coll__door_open(&hub->door, &hub->job->key, listeners, count, admit, hub);
+    hub->on_loopback = true;
+    for (int i = 0; i < count; i++)
+        hub->on_loopback = hub->on_loopback && coll__tcp_is_on_loopback(listeners[i]);
     hub->round.have[0] = 1;
     hub->round.have_count = 1;
 }

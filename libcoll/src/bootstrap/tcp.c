@@ -7,7 +7,6 @@
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -54,6 +53,23 @@ static bool means_this_machine(const char *host) {
            (strlen(host) == short_name && strncasecmp(host, own, short_name) == 0);
 }
 
+static bool is_loopback(const coll__tcp_address_t *address) {
+    return address->any.sa_family == AF_INET6 ? IN6_IS_ADDR_LOOPBACK(&address->v6.sin6_addr)
+                                              : ntohl(address->v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+/* A name for loopback means it in both families: a hosts file often knows one, and the machine may have the other. */
+static void add_loopback(coll__tcp_addresses_t *addresses, int port) {
+    const coll__tcp_address_t both[] = {address_v4(INADDR_LOOPBACK, port), address_v6(in6addr_loopback, port)};
+    for (int i = 0; i < 2; i++) {
+        bool known = addresses->count == COLL__TCP_ADDRESSES;
+        for (int j = 0; j < addresses->count; j++)
+            known = known || memcmp(&addresses->at[j], &both[i], address_bytes(&both[i])) == 0;
+        if (!known)
+            addresses->at[addresses->count++] = both[i];
+    }
+}
+
 int coll__tcp_resolve(const char *host, int port, coll__tcp_addresses_t *addresses) {
     /* Not AI_ADDRCONFIG: it does not count loopback, and would leave a machine with nothing else without addresses. */
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
@@ -62,25 +78,30 @@ int coll__tcp_resolve(const char *host, int port, coll__tcp_addresses_t *address
     snprintf(service, sizeof service, "%d", port);
 
     addresses->count = 0;
-    int failed = getaddrinfo(host, service, &hints, &list);
-    if (failed == 0) {
-        for (struct addrinfo *i = list; i != NULL && addresses->count < COLL__TCP_ADDRESSES; i = i->ai_next)
-            if (i->ai_addrlen <= sizeof addresses->at[0] &&
-                (i->ai_family == AF_INET || i->ai_family == AF_INET6))
-                memcpy(&addresses->at[addresses->count++], i->ai_addr, i->ai_addrlen);
+    bool only_loopback = true;
+    int failed = getaddrinfo(host, service, &hints, &list), system_error = errno;
+    for (struct addrinfo *i = failed ? NULL : list; i != NULL && addresses->count < COLL__TCP_ADDRESSES; i = i->ai_next)
+        if (i->ai_family == AF_INET || i->ai_family == AF_INET6) {
+            coll__tcp_address_t *address = &addresses->at[addresses->count++];
+            *address = (coll__tcp_address_t){0};
+            memcpy(address, i->ai_addr, i->ai_addrlen);
+            only_loopback = only_loopback && is_loopback(address);
+        }
+    if (!failed)
         freeaddrinfo(list);
-    } else if (means_this_machine(host)) {
-        addresses->at[addresses->count++] = address_v4(INADDR_LOOPBACK, port);
-        addresses->at[addresses->count++] = address_v6(in6addr_loopback, port);
-    }
+
+    unsigned char numeric[sizeof(struct in6_addr)];
+    bool is_name = inet_pton(AF_INET, host, numeric) != 1 && inet_pton(AF_INET6, host, numeric) != 1;
+    if (addresses->count > 0 ? is_name && only_loopback : means_this_machine(host))
+        add_loopback(addresses, port);
     if (addresses->count > 0)
         return 0;
-    const char *why = failed == 0 ? "it has no IP address" : failed == EAI_SYSTEM ? strerror(errno) : gai_strerror(failed);
+    const char *why = !failed ? "it has no IP address" : failed == EAI_SYSTEM ? strerror(system_error) : gai_strerror(failed);
     return coll__error(COLL_ERR_BOOTSTRAP, "cannot resolve the host '%s' where rank 0 listens: %s", host, why);
 }
 
 /* A listening socket, or -1 with errno. */
-static int listen_at(const coll__tcp_address_t *address, bool both_families) {
+static int try_to_listen(const coll__tcp_address_t *address, bool both_families) {
     int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
@@ -94,6 +115,16 @@ static int listen_at(const coll__tcp_address_t *address, bool both_families) {
     close(fd);
     errno = why;
     return -1;
+}
+
+/* A rank that knocks too early can meet itself, and then has the port for a moment. */
+static int listen_at(const coll__tcp_address_t *address, bool both_families) {
+    int fd = try_to_listen(address, both_families);
+    for (int i = 0; i < 5 && fd < 0 && errno == EADDRINUSE; i++) {
+        poll(NULL, 0, 4);
+        fd = try_to_listen(address, both_families);
+    }
+    return fd;
 }
 
 static int listen_failed(const coll__tcp_address_t *address, int why) {
@@ -134,6 +165,12 @@ int coll__tcp_listen(const char *host, int port, int *fds, int *count) {
     while (status != 0 && *count > 0)
         close(fds[--*count]);
     return status;
+}
+
+bool coll__tcp_is_on_loopback(int fd) {
+    coll__tcp_address_t here = {0};
+    socklen_t bytes = sizeof here;
+    return getsockname(fd, &here.any, &bytes) == 0 && is_loopback(&here);
 }
 
 /* With nobody listening, a connection to a local port can be given that very port as its own and meet itself. */
