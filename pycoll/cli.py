@@ -93,8 +93,7 @@ def info() -> None:
 @main.command()
 def env() -> None:
     """Show every environment variable of the library, with its value here and its default."""
-    import pycoll
-
+    pycoll = _loaded()
     table = _table("variable", "value", "default", "meaning")
     for name, entry in pycoll.config().items():
         value = entry["value"] if entry["source"] != "default" else ""
@@ -112,8 +111,7 @@ def env() -> None:
 )
 def algorithms(draw: str | None, ranks: int, root: int, count: int | None, output: str | None) -> None:
     """Show every algorithm, or draw the messages of one."""
-    import pycoll
-
+    pycoll = _loaded()
     if draw is None:
         table = _table("operation", "algorithm", "summary", "restrictions")
         for algorithm in pycoll.algorithms():
@@ -131,6 +129,17 @@ def algorithms(draw: str | None, ranks: int, root: int, count: int | None, outpu
     click.echo(path)
 
 
+def _loaded() -> Any:
+    """The package with its library, or an error of one line."""
+    import pycoll
+
+    try:
+        pycoll.libcoll_version()
+    except ImportError as error:
+        raise click.ClickException(str(error)) from None
+    return pycoll
+
+
 def _table(*columns: str | None) -> Any:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -142,10 +151,14 @@ def _table(*columns: str | None) -> Any:
 
 
 def _print(table: Any) -> None:
-    """To a file or pipe without limit of width: one row stays one line."""
+    """On a terminal as wide as that; to a file or pipe, one row is one line."""
     from rich.console import Console
 
     console = Console(markup=False, highlight=False)
-    if not console.is_terminal:
-        console = Console(markup=False, highlight=False, width=10_000)
-    console.print(table)
+    if console.is_terminal:
+        console.print(table)
+        return
+    wide = Console(markup=False, highlight=False, width=10_000)
+    with wide.capture() as text:
+        wide.print(table)
+    click.echo("\n".join(line.rstrip() for line in text.get().splitlines() if line.strip()))

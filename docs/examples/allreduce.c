@@ -1,4 +1,7 @@
-/* The sum of all ranks' numbers, on every rank: pycoll run -n 4 ./allreduce */
+/* The sum of all ranks' numbers, on every rank: pycoll run -n 4 ./allreduce
+ *
+ * Each rank prints: rank {rank} of {size}: {size} {10 * size} {size * (size - 1) // 2}
+ */
 #include <coll.h>
 #include <stdio.h>
 

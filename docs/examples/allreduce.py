@@ -1,4 +1,9 @@
-"""The sum of all ranks' arrays, on every rank: pycoll run -n 4 docs/examples/allreduce.py"""
+"""The sum of all ranks' arrays, on every rank.
+
+    pycoll run -n 4 docs/examples/allreduce.py
+
+Each rank prints: {rank} [{size * (size + 1) / 2:.0f}. {size * (size + 1) / 2:.0f}. {size * (size + 1) / 2:.0f}.]
+"""
 
 import numpy as np
 
