@@ -85,7 +85,8 @@ static void test_death_is_seen_by_all(void **state) {
         }
 }
 
-/* A child that a rank forked does not keep the rank alive in the eyes of the others, and has none of its descriptors. */
+/* A child that a rank forked does not keep the rank alive in the eyes of the others, and has none of its descriptors.
+ */
 static int body_fork(int rank, int size, void *arg) {
     (void)arg;
     member_t me;
@@ -322,14 +323,10 @@ static void test_the_oldest_notices_go_first(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_death_is_seen_by_all),
-        cmocka_unit_test(test_a_forked_child_hides_no_death),
-        cmocka_unit_test(test_goodbye_is_no_death),
-        cmocka_unit_test(test_death_after_the_hub_left),
-        cmocka_unit_test(test_jobs_one_after_the_other),
-        cmocka_unit_test(test_a_stopped_rank_holds_up_nobody_for_long),
-        cmocka_unit_test(test_an_idle_watcher_sleeps),
-        cmocka_unit_test(test_the_oldest_notices_go_first),
+        cmocka_unit_test(test_death_is_seen_by_all),     cmocka_unit_test(test_a_forked_child_hides_no_death),
+        cmocka_unit_test(test_goodbye_is_no_death),      cmocka_unit_test(test_death_after_the_hub_left),
+        cmocka_unit_test(test_jobs_one_after_the_other), cmocka_unit_test(test_a_stopped_rank_holds_up_nobody_for_long),
+        cmocka_unit_test(test_an_idle_watcher_sleeps),   cmocka_unit_test(test_the_oldest_notices_go_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

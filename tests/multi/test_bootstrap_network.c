@@ -1,5 +1,5 @@
-/* Machines with odd networks: no name, loopback alone, one address family alone, an address that is translated. Each machine is a
- * network and host name namespace of its own. */
+/* Machines with odd networks: no name, loopback alone, one address family alone, an address that is translated. Each
+ * machine is a network and host name namespace of its own. */
 #include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>

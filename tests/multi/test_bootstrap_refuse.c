@@ -212,7 +212,8 @@ static int body_unequal_bytes(int rank, int size, void *arg) {
     coll__job_t *job;
     coll__check_ok(join(rank, size, 10, &job));
     char all[64];
-    coll__check(coll__job_allgather(job, "abcd", rank == 1 ? 3 : 4, all, coll__deadline_after(10)) == COLL_ERR_BOOTSTRAP);
+    coll__check(coll__job_allgather(job, "abcd", rank == 1 ? 3 : 4, all, coll__deadline_after(10)) ==
+                COLL_ERR_BOOTSTRAP);
     coll__check(message_has("bytes"));
     coll__check_ok(leave(job, 10));
     return 0;

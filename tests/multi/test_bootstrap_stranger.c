@@ -31,7 +31,8 @@ static int bytes_until_end(int fd, int ms) {
     return -1;
 }
 
-/* Connects as a rank would, up to its proof, with what the callback makes of it; the verdict, or -1 if there is none. */
+/* Connects as a rank would, up to its proof, with what the callback makes of it; the verdict, or -1 if there is none.
+ */
 static int knock(int port, const char *secret, int rank, int size, bool spoil_proof, coll__greeting_t *mine) {
     coll__key_t key;
     coll__greeting_t greeting, theirs;
@@ -70,7 +71,8 @@ static int body_strangers(int rank, int size, void *arg) {
             for (size_t j = 0; j < sizeof nonsense; j++)
                 nonsense[j] = (char)rand();
             int fd = connect_to(port);
-            coll__check(send(fd, i % 2 ? "GET / HTTP/1.0\r\n\r\n" : nonsense, i % 2 ? 18 : sizeof nonsense, MSG_NOSIGNAL) > 0);
+            coll__check(
+                send(fd, i % 2 ? "GET / HTTP/1.0\r\n\r\n" : nonsense, i % 2 ? 18 : sizeof nonsense, MSG_NOSIGNAL) > 0);
             coll__check(bytes_until_end(fd, 3000) == 0);
             close(fd);
         }
@@ -212,8 +214,14 @@ static int run_pair(void) {
         return 1;
     pid_t child = fork();
     int rank = child == 0, port = ntohs(address.sin_port), all[2];
-    coll__job_opts_t opts = {.rank = rank, .size = 2, .host = "127.0.0.1", .port = port, .listen_fd = -1,
-                             .secret = "the same secret for all", .wake_fd = -1, .deadline = coll__deadline_after(15)};
+    coll__job_opts_t opts = {.rank = rank,
+                             .size = 2,
+                             .host = "127.0.0.1",
+                             .port = port,
+                             .listen_fd = -1,
+                             .secret = "the same secret for all",
+                             .wake_fd = -1,
+                             .deadline = coll__deadline_after(15)};
     if (rank == 0)
         opts.listen_fd = listener;
     else

@@ -13,7 +13,8 @@
 
 static coll__env_t env;
 
-/* The identity in a child that first does something: 0 if it is `expected`, 1 if not, 2 if the child could not do it. */
+/* The identity in a child that first does something: 0 if it is `expected`, 1 if not, 2 if the child could not do it.
+ */
 static int in_child(int (*first)(void), const char *expected) {
     pid_t pid = fork();
     if (pid == 0) {

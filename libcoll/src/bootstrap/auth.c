@@ -1,5 +1,5 @@
-/* BLAKE2b, keyed, over fresh nonces: libsodium's crypto_generichash. A label at the front of each hash keeps an answer of one
- * kind from being used as one of another kind. */
+/* BLAKE2b, keyed, over fresh nonces: libsodium's crypto_generichash. A label at the front of each hash keeps an answer
+ * of one kind from being used as one of another kind. */
 #include "bootstrap/auth.h"
 
 #include <coll.h>

@@ -1,5 +1,5 @@
-/* Frames over a nonblocking stream socket. A failed send is not reported to the sender: the same failure shows on the read side,
- * after all that the peer said before, and there is the one place that handles a lost peer. */
+/* Frames over a nonblocking stream socket. A failed send is not reported to the sender: the same failure shows on the
+ * read side, after all that the peer said before, and there is the one place that handles a lost peer. */
 #include "bootstrap/conn.h"
 
 #include <errno.h>

@@ -19,7 +19,7 @@ coll__message_t *coll__message_new(coll__frame_t frame, const void *payload);
 void coll__message_release(coll__message_t *message); /* NULL is allowed */
 
 typedef struct coll__conn {
-    int fd; /* -1: closed */
+    int fd;      /* -1: closed */
     bool broken; /* a send failed or memory ran out: nothing more is sent, and the next read says that it is lost */
     bool shut;   /* nothing more will be sent */
     struct coll__queued *out;
@@ -43,8 +43,8 @@ bool coll__conn_send_or_lose(coll__conn_t *conn, coll__message_t *message);
 /* After what is queued, the end of the stream. */
 void coll__conn_shut(coll__conn_t *conn);
 
-/* Reads what is there. The payload is valid during the call. False: the connection is lost (or the peer closed it); frames
- * that came before were delivered. */
+/* Reads what is there. The payload is valid during the call. False: the connection is lost (or the peer closed it);
+ * frames that came before were delivered. */
 typedef void (*coll__conn_deliver_t)(void *context, const coll__frame_t *frame, const void *payload);
 bool coll__conn_read(coll__conn_t *conn, coll__conn_deliver_t deliver, void *context);
 

@@ -1,6 +1,6 @@
-/* Strangers get nothing and disturb nothing: a bounded number of places, a few hundred bytes of memory for each, a few seconds of
- * patience, never a wait. A caller is read byte for byte up to what is expected of it, so what a rank sends after its
- * proof stays in the socket for the connection proper. */
+/* Strangers get nothing and disturb nothing: a bounded number of places, a few hundred bytes of memory for each, a few
+ * seconds of patience, never a wait. A caller is read byte for byte up to what is expected of it, so what a rank sends
+ * after its proof stays in the socket for the connection proper. */
 #include "bootstrap/door.h"
 
 #include <coll.h>
@@ -177,7 +177,8 @@ void coll__door_poll_act(coll__door_t *door, const struct pollfd polls[COLL__DOO
     for (int i = 0; i < COLL__DOOR_CALLERS; i++) {
         coll__caller_t *caller = &door->callers[i];
         int asked = polls[COLL__TCP_ADDRESSES + i].fd;
-        if (caller->fd >= 0 && caller->fd == asked && polls[COLL__TCP_ADDRESSES + i].revents != 0 && !hear(door, caller))
+        if (caller->fd >= 0 && caller->fd == asked && polls[COLL__TCP_ADDRESSES + i].revents != 0 &&
+            !hear(door, caller))
             drop(caller);
     }
     int64_t now = coll__now_ns();

@@ -1,4 +1,5 @@
-/* The hub's door: listening sockets and the connections whose other side has not proved yet that it belongs to the job. */
+/* The hub's door: listening sockets and the connections whose other side has not proved yet that it belongs to the job.
+ */
 #ifndef COLL__BOOTSTRAP_DOOR_H
 #define COLL__BOOTSTRAP_DOOR_H
 
@@ -11,10 +12,10 @@
 #include "bootstrap/tcp.h"
 
 enum {
-    COLL__DOOR_CALLERS = 64,         /* connections under examination at a time; others wait in the kernel */
-    COLL__DOOR_PATIENCE_MS = 3000,   /* given to each */
-    COLL__DOOR_IMPATIENCE_MS = 250,  /* given to each while all places are taken */
-    COLL__DOOR_REST_MS = 50,         /* before the next try when there are no descriptors */
+    COLL__DOOR_CALLERS = 64,        /* connections under examination at a time; others wait in the kernel */
+    COLL__DOOR_PATIENCE_MS = 3000,  /* given to each */
+    COLL__DOOR_IMPATIENCE_MS = 250, /* given to each while all places are taken */
+    COLL__DOOR_REST_MS = 50,        /* before the next try when there are no descriptors */
     COLL__DOOR_POLLS = COLL__TCP_ADDRESSES + COLL__DOOR_CALLERS
 };
 

@@ -1,5 +1,5 @@
-/* SOCK_SEQPACKET keeps a packet and its descriptors together. The user id comes from the kernel (SO_PEERCRED), not from what the
- * peer says. */
+/* SOCK_SEQPACKET keeps a packet and its descriptors together. The user id comes from the kernel (SO_PEERCRED), not from
+ * what the peer says. */
 #include "bootstrap/fds.h"
 
 #include <errno.h>

@@ -12,12 +12,13 @@ enum { COLL__FDS_AT_ONCE = 60 }; /* the kernel takes 253 in a message */
 int coll__fds_listen(const char *name);
 int coll__fds_connect(const char *name);
 
-/* Who is at the other end: 0 if it is a process of this user, then *pid is its id (0: not visible here). -1 otherwise. */
+/* Who is at the other end: 0 if it is a process of this user, then *pid is its id (0: not visible here). -1 otherwise.
+ */
 int coll__fds_peer(int fd, pid_t *pid);
 
-/* One packet with up to COLL__FDS_AT_ONCE descriptors. The receiver's are close-on-exec, and its `bytes` and `fd_count` are what
- * it expects: any other packet is EPROTO and its descriptors are closed. 0, or -1 with errno (ECONNRESET: hung up,
- * EAGAIN: nothing yet, or no room). */
+/* One packet with up to COLL__FDS_AT_ONCE descriptors. The receiver's are close-on-exec, and its `bytes` and `fd_count`
+ * are what it expects: any other packet is EPROTO and its descriptors are closed. 0, or -1 with errno (ECONNRESET: hung
+ * up, EAGAIN: nothing yet, or no room). */
 int coll__fds_send(int fd, const void *packet, size_t bytes, const int *fds, int fd_count);
 int coll__fds_receive(int fd, void *packet, size_t bytes, int *fds, int fd_count);
 

@@ -1,6 +1,6 @@
-/* The lowest rank listens at an abstract unix socket whose name only members of the job can compute. A peer proves by a token
- * that it is one (and by its uid that it is this user), and brings its eventfd. When all are there, each in turn gets the
- * lot and confirms it: a user may have only so many descriptors on their way at a time. pidfds are made by the
+/* The lowest rank listens at an abstract unix socket whose name only members of the job can compute. A peer proves by a
+ * token that it is one (and by its uid that it is this user), and brings its eventfd. When all are there, each in turn
+ * gets the lot and confirms it: a user may have only so many descriptors on their way at a time. pidfds are made by the
  * lowest rank from what the kernel says about the connections, so that nobody needs to be believed, and are good in
  * any pid namespace. */
 #include "bootstrap/handout.h"
@@ -102,7 +102,8 @@ static bool is_gone(const coll__job_t *job, int rank) {
 /* ---- the lowest rank ---- */
 
 /* The ranks that are not here yet, or of these only those that will not come any more. */
-static int absent(const coll__job_t *job, const coll__handout_t *handout, const caller_t *members, bool gone, int *ranks) {
+static int absent(const coll__job_t *job, const coll__handout_t *handout, const caller_t *members, bool gone,
+                  int *ranks) {
     int count = 0;
     for (int i = 1; i < handout->local_size; i++)
         if (members[i].fd < 0 && (!gone || is_gone(job, handout->ranks[i])))
@@ -130,8 +131,8 @@ static void examine(const coll__job_t *job, coll__handout_t *handout, caller_t *
     caller->fd = -1;
 }
 
-/* Fills members[1..]. Callers who stay silent keep a place until the end; the places are for them and for those whose word is
- * under way. */
+/* Fills members[1..]. Callers who stay silent keep a place until the end; the places are for them and for those whose
+ * word is under way. */
 static int gather_members(coll__job_t *job, coll__handout_t *handout, int listener, caller_t *callers, int caller_count,
                           caller_t *members, int *ranks, int64_t deadline) {
     struct pollfd *polls = calloc((size_t)caller_count + 1, sizeof *polls);
@@ -189,8 +190,8 @@ static bool open_pidfds(coll__handout_t *handout, const caller_t *members) {
 }
 
 /* Gives one member the lot, and waits until it says that it has it. */
-static int give(coll__job_t *job, const coll__handout_t *handout, const welcome_t *welcome, const int *fds, int fd_count,
-                int local_rank, int fd, int64_t deadline) {
+static int give(coll__job_t *job, const coll__handout_t *handout, const welcome_t *welcome, const int *fds,
+                int fd_count, int local_rank, int fd, int64_t deadline) {
     int rank = handout->ranks[local_rank], failed;
     failed = coll__fds_send_wait(fd, welcome, sizeof *welcome, &handout->memfd, 1, deadline);
     for (int first = 0; !failed && first < fd_count; first += COLL__FDS_AT_ONCE) {
@@ -324,7 +325,8 @@ static int take(coll__job_t *job, coll__handout_t *handout, int fd, int64_t dead
         return fail(COLL_ERR_BOOTSTRAP, &lowest, 1, "is not who handed out the node's segment");
     if (welcome.local_size != (uint32_t)handout->local_size || welcome.transport_bytes != handout->transport_bytes ||
         welcome.node_bytes != handout->node_bytes)
-        return fail(COLL_ERR_BOOTSTRAP, &lowest, 1, "lays out the node's segment differently: the ranks' settings differ");
+        return fail(COLL_ERR_BOOTSTRAP, &lowest, 1,
+                    "lays out the node's segment differently: the ranks' settings differ");
     status = take_fds(job, handout, fd, welcome.has_pidfds != 0, deadline);
     if (status == 0 && coll__fds_send_wait(fd, "", 1, NULL, 0, deadline) != 0)
         status = fail_errno(lowest, "does not hand out the node's segment");
@@ -342,9 +344,10 @@ int coll__handout_take(coll__job_t *job, coll__handout_t *handout, int64_t deadl
         if (is_gone(job, lowest))
             return fail(COLL_ERR_BOOTSTRAP, &lowest, 1, "went away before the node's segment was shared");
         if (coll__now_ns() >= deadline)
-            return fail(COLL_ERR_TIMEOUT, &lowest, 1,
-                        "did not share the node's segment in time; ranks with the same COLL_NODE must be in one network "
-                        "namespace");
+            return fail(
+                COLL_ERR_TIMEOUT, &lowest, 1,
+                "did not share the node's segment in time; ranks with the same COLL_NODE must be in one network "
+                "namespace");
         const struct timespec span = {.tv_nsec = pause};
         nanosleep(&span, NULL);
         pause = pause < 10 * ms_ns ? pause * 3 / 2 : pause;

@@ -1,5 +1,5 @@
-/* How the lowest rank of a node hands the descriptors of the node to its peers: the segment's memfd, every rank's eventfd and
- * every rank's pidfd. */
+/* How the lowest rank of a node hands the descriptors of the node to its peers: the segment's memfd, every rank's
+ * eventfd and every rank's pidfd. */
 #ifndef COLL__BOOTSTRAP_HANDOUT_H
 #define COLL__BOOTSTRAP_HANDOUT_H
 
@@ -15,7 +15,8 @@ typedef struct coll__handout {
     int *pidfds;                          /* [local_size], -1: none (this rank's own, or a kernel without them) */
 } coll__handout_t;
 
-/* Local rank 0: waits for all others and gives. The rest: take. On an error what came is closed, except this rank's own. */
+/* Local rank 0: waits for all others and gives. The rest: take. On an error what came is closed, except this rank's
+ * own. */
 int coll__handout_give(coll__job_t *job, coll__handout_t *handout, int64_t deadline);
 int coll__handout_take(coll__job_t *job, coll__handout_t *handout, int64_t deadline);
 

@@ -1,6 +1,6 @@
-/* A star: every rank has one connection, to rank 0, and rank 0 passes on what one says to all. Nothing here waits. With a hub the
- * order of what one rank says is the same for all others, and the end of a connection is seen by someone who can tell the
- * rest; its price, 2 hops and P messages at one process, is paid at init and on failure only. */
+/* A star: every rank has one connection, to rank 0, and rank 0 passes on what one says to all. Nothing here waits. With
+ * a hub the order of what one rank says is the same for all others, and the end of a connection is seen by someone who
+ * can tell the rest; its price, 2 hops and P messages at one process, is paid at init and on failure only. */
 #include "bootstrap/hub.h"
 
 #include <stdio.h>
@@ -118,8 +118,8 @@ static void name_ranks(int status, const int *ranks, int count, const char *what
     coll__error_add_ranks(ranks, (size_t)count);
 }
 
-/* Ends the round with this thread's last error, for those who wait in it and those who come later. The door stays open after a
- * failed meeting, so that these hear it too. */
+/* Ends the round with this thread's last error, for those who wait in it and those who come later. The door stays open
+ * after a failed meeting, so that these hear it too. */
 static void fail_round(coll__hub_t *hub) {
     coll__round_t *round = &hub->round;
     coll__error_save(&round->error);

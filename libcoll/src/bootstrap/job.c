@@ -21,8 +21,8 @@ static const int64_t last_word_ns = COLL__LAST_WORD_MS * INT64_C(1000000);
 /* ---- fork ---- */
 
 /* A child must not keep connections open that would then outlive its parent and hide its death, so it closes all
- * descriptors at once, whether or not anybody in it calls coll__job_abandon(). The locks are held across the fork, so that
- * the child's copy is whole. */
+ * descriptors at once, whether or not anybody in it calls coll__job_abandon(). The locks are held across the fork, so
+ * that the child's copy is whole. */
 static pthread_mutex_t jobs_lock = PTHREAD_MUTEX_INITIALIZER;
 static coll__job_t *jobs;
 
@@ -191,8 +191,8 @@ static int check_opts(const coll__job_opts_t *opts) {
         return coll__error(COLL_ERR_BOOTSTRAP, "rank %d of %d is not told the host where rank 0 listens: set COLL_ADDR",
                            opts->rank, opts->size);
     if (opts->size > 1 && !listens && (opts->port < 1 || opts->port > 65535))
-        return coll__error(COLL_ERR_BOOTSTRAP, "the port where rank 0 listens is %d, allowed are 1 to 65535: set COLL_PORT",
-                           opts->port);
+        return coll__error(COLL_ERR_BOOTSTRAP,
+                           "the port where rank 0 listens is %d, allowed are 1 to 65535: set COLL_PORT", opts->port);
     return 0;
 }
 
@@ -297,7 +297,8 @@ int coll__job_allgather(coll__job_t *job, const void *mine, size_t bytes, void *
     job->round_done = false;
     job->answer = all;
     job->answer_bytes = bytes * (size_t)job->size;
-    coll__job_tell(job, (coll__frame_t){.type = COLL__FRAME_GATHER, .bytes = (uint32_t)bytes, .value = job->round}, mine);
+    coll__job_tell(job, (coll__frame_t){.type = COLL__FRAME_GATHER, .bytes = (uint32_t)bytes, .value = job->round},
+                   mine);
     int status = wait_for_round(job, deadline);
     pthread_mutex_unlock(&job->lock);
     return status;

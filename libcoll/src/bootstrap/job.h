@@ -1,8 +1,8 @@
-/* The job as its own files see it. Everything below `lock` is guarded by it, except what is atomic. No lock is held while
- * anything waits.
+/* The job as its own files see it. Everything below `lock` is guarded by it, except what is atomic. No lock is held
+ * while anything waits.
  *
- * Who does what: job.c the calls from outside, watcher.c the thread and what comes from the hub, hub.c rank 0's relay, segment.c
- * the node. Descriptors are closed by the watcher, or when it has ended.
+ * Who does what: job.c the calls from outside, watcher.c the thread and what comes from the hub, hub.c rank 0's relay,
+ * segment.c the node. Descriptors are closed by the watcher, or when it has ended.
  */
 #ifndef COLL__BOOTSTRAP_JOB_H
 #define COLL__BOOTSTRAP_JOB_H
@@ -34,7 +34,7 @@ struct coll__job {
     bool watching;
     bool stop;
     struct pollfd *polls; /* the watcher's own */
-    int kick_fd; /* an eventfd that gets the watcher out of poll() */
+    int kick_fd;          /* an eventfd that gets the watcher out of poll() */
 
     int listen_fd;       /* inherited, until the hub has it */
     coll__conn_t to_hub; /* ranks other than 0 */

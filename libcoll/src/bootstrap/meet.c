@@ -1,5 +1,5 @@
-/* Tries until the deadline: rank 0 may start later, and may turn a connection away while it is busy with strangers. What cannot
- * get better by waiting (another secret, another version, not libcoll at all) is an error at once. */
+/* Tries until the deadline: rank 0 may start later, and may turn a connection away while it is busy with strangers.
+ * What cannot get better by waiting (another secret, another version, not libcoll at all) is an error at once. */
 #include "bootstrap/meet.h"
 
 #include <errno.h>
@@ -63,7 +63,8 @@ static int shake_hands(int fd, const coll__job_opts_t *opts, const coll__key_t *
     if (memcmp(theirs.magic, COLL__MAGIC, sizeof theirs.magic) != 0)
         return coll__error(COLL_ERR_BOOTSTRAP, "what answers at %s:%d is not rank 0 of a libcoll job", opts->host,
                            opts->port);
-    status = receive(fd, (char *)&theirs + sizeof theirs.magic, sizeof theirs - sizeof theirs.magic, opts->deadline, why);
+    status =
+        receive(fd, (char *)&theirs + sizeof theirs.magic, sizeof theirs - sizeof theirs.magic, opts->deadline, why);
     if (status != 0)
         return status;
     if (!coll__auth_is_greeting(&theirs))
@@ -84,10 +85,11 @@ static int shake_hands(int fd, const coll__job_opts_t *opts, const coll__key_t *
     unsigned char expected[COLL__MAC_BYTES];
     coll__auth_prove(key, COLL__AUTH_HUB, &mine, &theirs, &proof, expected);
     if (verdict.accepted == 0 || !coll__auth_equal(verdict.mac, expected))
-        return coll__error(COLL_ERR_BOOTSTRAP,
-                           "%s has another secret than this process: another job may be using that port, or COLL_SECRET "
-                           "differs between the ranks",
-                           who);
+        return coll__error(
+            COLL_ERR_BOOTSTRAP,
+            "%s has another secret than this process: another job may be using that port, or COLL_SECRET "
+            "differs between the ranks",
+            who);
     return 0;
 }
 

@@ -1,5 +1,5 @@
-/* Which processes can share memory: the same boot of the same kernel, the same network namespace (unix sockets with abstract names
- * live in it), the same pid namespace (containers), the same user (only he is given the segment). */
+/* Which processes can share memory: the same boot of the same kernel, the same network namespace (unix sockets with
+ * abstract names live in it), the same pid namespace (containers), the same user (only he is given the segment). */
 #include <coll.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* Notices are rare (an error, a broken communicator) and the engine fetches them soon; the bound is for a process that never
- * calls the library again while others talk. */
+/* Notices are rare (an error, a broken communicator) and the engine fetches them soon; the bound is for a process that
+ * never calls the library again while others talk. */
 #include "bootstrap/notice.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* A file with 64 hexadecimal digits, mode 0600. It is written under another name and linked into place, so that of many
- * processes that start at once one wins and none reads half a file. The home directory comes from the user database, not
- * from HOME: sudo and containers leave others' there. */
+ * processes that start at once one wins and none reads half a file. The home directory comes from the user database,
+ * not from HOME: sudo and containers leave others' there. */
 #include "bootstrap/secret.h"
 
 #include <coll.h>
@@ -38,8 +38,8 @@ static int read_file(const char *path, char secret[COLL__SECRET_BYTES]) {
                              "%s may be read by others (mode %03o); remove it, so that a new one is made, or %s", path,
                              (unsigned)file.st_mode & 0777, advice);
     else if ((bytes = read(fd, secret, COLL__SECRET_BYTES - 1)) < DIGITS)
-        status = coll__error(COLL_ERR_BOOTSTRAP, "%s holds no secret; remove it, so that a new one is made, or %s", path,
-                             advice);
+        status = coll__error(COLL_ERR_BOOTSTRAP, "%s holds no secret; remove it, so that a new one is made, or %s",
+                             path, advice);
     close(fd);
     if (status == 1) {
         secret[bytes] = '\0';

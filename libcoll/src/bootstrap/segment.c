@@ -1,5 +1,5 @@
-/* The node's segment: a memfd without a name anywhere, so nothing fills up and nothing stays behind, whatever happens to the ranks.
- * Its size is sealed: a peer cannot make an access fault by cutting it short. */
+/* The node's segment: a memfd without a name anywhere, so nothing fills up and nothing stays behind, whatever happens
+ * to the ranks. Its size is sealed: a peer cannot make an access fault by cutting it short. */
 #include <coll.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -72,7 +72,8 @@ static void lay_out(coll__segment_t *segment, size_t transport_bytes, size_t nod
     segment->node_bytes = node_bytes;
 }
 
-/* From here on the watcher looks at the peers' pidfds and at who said goodbye. The job's map of the lines is its own. */
+/* From here on the watcher looks at the peers' pidfds and at who said goodbye. The job's map of the lines is its own.
+ */
 static int begin_to_watch(coll__job_t *job, coll__handout_t *handout) {
     int *ranks = malloc((size_t)handout->local_size * sizeof *ranks);
     int *pidfds = malloc((size_t)handout->local_size * sizeof *pidfds);

@@ -96,7 +96,9 @@ int coll__tcp_resolve(const char *host, int port, coll__tcp_addresses_t *address
         add_loopback(addresses, port);
     if (addresses->count > 0)
         return 0;
-    const char *why = !failed ? "it has no IP address" : failed == EAI_SYSTEM ? strerror(system_error) : gai_strerror(failed);
+    const char *why = !failed                ? "it has no IP address"
+                      : failed == EAI_SYSTEM ? strerror(system_error)
+                                             : gai_strerror(failed);
     return coll__error(COLL_ERR_BOOTSTRAP, "cannot resolve the host '%s' where rank 0 listens: %s", host, why);
 }
 
@@ -234,10 +236,10 @@ int coll__tcp_connect(const coll__tcp_addresses_t *addresses, int64_t deadline) 
 }
 
 void coll__tcp_tune(int fd) {
-    /* 10 s of silence, then 5 probes 3 s apart: a host that vanished is noticed after 25 s. The user timeout does the same
-     * while data is on its way. It also ends a connection whose peer is stopped and has let its window be full for 30 s;
-     * with the few bytes that go over these connections a window never fills in practice. A stopped process whose window
-     * is open keeps its connection: its kernel answers the probes. */
+    /* 10 s of silence, then 5 probes 3 s apart: a host that vanished is noticed after 25 s. The user timeout does the
+     * same while data is on its way. It also ends a connection whose peer is stopped and has let its window be full for
+     * 30 s; with the few bytes that go over these connections a window never fills in practice. A stopped process whose
+     * window is open keeps its connection: its kernel answers the probes. */
     const int on = 1, idle_s = 10, interval_s = 3, probes = 5;
     const unsigned unanswered_ms = 30000;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

@@ -1,6 +1,6 @@
-/* The watcher: one thread a process, asleep in poll() until a connection, a pidfd or a caller of this library has something for it.
- * It takes what the hub says, sees peers end, and on rank 0 it is the hub. Signals are the application's: all are blocked
- * here. */
+/* The watcher: one thread a process, asleep in poll() until a connection, a pidfd or a caller of this library has
+ * something for it. It takes what the hub says, sees peers end, and on rank 0 it is the hub. Signals are the
+ * application's: all are blocked here. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -93,7 +93,8 @@ void coll__job_take(coll__job_t *job, const coll__frame_t *frame, const void *pa
         break;
     case COLL__FRAME_STATE:
         if (frame->rank >= 0 && frame->rank < job->size && frame->rank != job->rank)
-            coll__job_set_state(job, frame->rank, frame->value == COLL__PEER_LEFT ? COLL__PEER_LEFT : COLL__PEER_FAILED);
+            coll__job_set_state(job, frame->rank,
+                                frame->value == COLL__PEER_LEFT ? COLL__PEER_LEFT : COLL__PEER_FAILED);
         break;
     case COLL__FRAME_NOTICE:
         coll__notices_add(&job->notices, frame->rank, payload, frame->bytes);
@@ -121,8 +122,8 @@ static void act_on_hub(coll__job_t *job, const struct pollfd *ready) {
     pthread_cond_broadcast(&job->changed);
 }
 
-/* A process of this node ended. Whether it had said goodbye is in the segment: it wrote so before it told the hub, and the
- * hub's word may still be on its way. */
+/* A process of this node ended. Whether it had said goodbye is in the segment: it wrote so before it told the hub, and
+ * the hub's word may still be on its way. */
 static void act_on_pidfd(coll__job_t *job, int local) {
     close(job->pidfds[local]);
     job->pidfds[local] = -1;

@@ -7,9 +7,9 @@
  *                                      <-- verdict {accepted, keyed hash}     so does rank 0
  *     frames                          <-->  frames
  *
- * The hashes cover both nonces and everything said before, so none can be replayed. The side that connects proves first: who
- * merely connects learns a version number. Frames after the verdict are not hashed: the secret keeps strangers and other
- * jobs out, it does not protect from someone who can change packets on the way.
+ * The hashes cover both nonces and everything said before, so none can be replayed. The side that connects proves
+ * first: who merely connects learns a version number. Frames after the verdict are not hashed: the secret keeps
+ * strangers and other jobs out, it does not protect from someone who can change packets on the way.
  *
  * Integers are in the host's byte order; a host of the other order shows as an impossible protocol number.
  */
