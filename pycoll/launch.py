@@ -50,6 +50,9 @@ def run(job: Job) -> int:
     """Runs the job to its end; returns the exit code for the shell."""
     if job.timeout is not None and not 0 < job.timeout < 1e9:
         raise LaunchError(f"--timeout {job.timeout:g}: it must be a number of seconds above 0")
+    # Ranks must not inherit what whoever started this process ignores or blocks; SIGCHLD tells of their ends.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for fd in (0, 1, 2):  # a descriptor of ours must not become someone's standard output
         try:
             os.fstat(fd)

@@ -6,6 +6,7 @@ import os
 import stat
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from .launch_loop import WRITE, Loop, Timer
 
@@ -32,24 +33,24 @@ class Output:
         self._last_line: dict[int, int] = {}  # rank -> when it last wrote one, on the scale of _clock
         self._clock = 0
         for fd in (STDOUT, STDERR):
-            loop.watch(fd, lambda fd=fd: WRITE if self._queue and self._queue[0][0] == fd else 0, self._write)  # type: ignore[misc]
+            loop.watch(fd, partial(self._interest, fd), self._write)
 
     def feed(self, rank: int, fd: int, data: bytes) -> None:
         """Shows the lines that `data` completes; keeps what follows them."""
         key = (rank, fd)
-        partial = self._partial.get(key)
-        if partial is None:
-            partial = self._partial[key] = _Partial(key)
+        begun = self._partial.get(key)
+        if begun is None:
+            begun = self._partial[key] = _Partial(key)
         end = data.rfind(b"\n") + 1
         if end:
-            self._show(key, partial.take() + data[:end])
+            self._show(key, begun.take() + data[:end])
         if end < len(data):
-            partial.add(data[end:], self._loop, self._show_partial)
+            begun.add(data[end:], self._loop, self._show_partial)
 
     def finish(self, rank: int, fd: int) -> None:
         """The stream has ended: so has its last line."""
-        partial = self._partial.pop((rank, fd), None)
-        rest = partial.take() if partial else b""
+        begun = self._partial.pop((rank, fd), None)
+        rest = begun.take() if begun else b""
         if rest:
             self._show((rank, fd), rest)
 
@@ -99,17 +100,20 @@ class Output:
             self._unfinished[fd] = key
         self._emit(fd, text)
 
-    def _show_partial(self, partial: _Partial) -> None:
+    def _show_partial(self, begun: _Partial) -> None:
         if self.backlog:  # its end may have come already: nothing more is read while the output is behind
-            partial.add(b"", self._loop, self._show_partial)
+            begun.add(b"", self._loop, self._show_partial)
         else:
-            self._show(partial.key, partial.take())
+            self._show(begun.key, begun.take())
 
     # ---- writing ----
 
     def _emit(self, fd: int, data: bytes) -> None:
         self._queue.append((fd, data))
         self.backlog += len(data)
+
+    def _interest(self, fd: int) -> int:
+        return WRITE if self._queue and self._queue[0][0] == fd else 0
 
     def _write(self) -> None:
         if not self._queue:

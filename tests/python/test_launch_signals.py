@@ -6,7 +6,7 @@ import sys
 import time
 
 import pytest
-from launch_support import Launch, script
+from launch_support import Launch, run, script
 
 #: Each rank makes a file when it is ready, then does what its test says.
 READY = """
@@ -87,6 +87,16 @@ def test_sigint_reaches_ranks_of_a_job_in_the_background(tmp_path, ready):
     launch.process.send_signal(signal.SIGINT)
     result = launch.finish()
     assert result.out == "tidied\n" * 2 and result.code == 0
+
+
+def test_what_the_caller_ignores_and_blocks_is_not_inherited(tmp_path):
+    def odd():
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD})
+
+    program = "import signal; print(signal.pthread_sigmask(0, ()), signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL)"
+    result = run("-n", 2, sys.executable, "-c", program, preexec_fn=odd)
+    assert result.code == 0 and result.out == "set() True\n" * 2, result
 
 
 def test_signals_work_while_nobody_reads_the_output(tmp_path):
