@@ -13,6 +13,9 @@
 #include "transport/ofi/interface.h"
 #include "transport/ofi/ofi.h"
 
+/* Messages of bulk data: rxm moves what is longer than 16 KiB by slower protocols. */
+enum { CHUNK = 64 * 1024, RXM_EAGER = 16 * 1024 };
+
 static int failed(const coll__ofi_t *ofi, const char *what, long error) {
     return coll__error(COLL_ERR_TRANSPORT, "libfabric %u.%u, provider %s: %s failed: %s",
                        FI_MAJOR(ofi->library->version), FI_MINOR(ofi->library->version),
@@ -60,7 +63,11 @@ int coll__ofi_endpoint_open(coll__ofi_t *ofi, const coll__env_t *env) {
 
     const char *provider = ofi->info->fabric_attr->prov_name;
     ofi->registers = (ofi->info->domain_attr->mr_mode & FI_MR_LOCAL) != 0;
-    ofi->releases_early = strstr(provider, "ofi_rxm") != NULL;
+    bool rxm = strstr(provider, "ofi_rxm") != NULL;
+    ofi->releases_early = rxm;
+    ofi->chunk = (rxm ? RXM_EAGER : CHUNK) - sizeof(coll__ofi_header_t);
+    size_t data = ofi->base.max_packet > ofi->chunk ? ofi->base.max_packet : ofi->chunk;
+    ofi->longest = sizeof(coll__ofi_header_t) + coll__ofi_padded(data);
     if (ofi->longest > ofi->info->ep_attr->max_msg_size)
         return coll__error(COLL_ERR_CONFIG, "COLL_PACKET_SIZE is too large: provider %s takes messages of %zu bytes",
                            provider, ofi->info->ep_attr->max_msg_size);

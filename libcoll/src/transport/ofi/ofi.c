@@ -8,6 +8,7 @@
 
 #ifdef COLL_HAVE_LIBFABRIC
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -61,9 +62,12 @@ static void ofi_close(coll__transport_t *transport) {
     coll__ofi_t *ofi = of(transport);
     /* A child after fork shares the connections: closing them there would end the parent's. */
     if (ofi->process == getpid()) {
-        coll__ofi_bulk_close(ofi);
+        for (int peer = 0; peer < ofi->world_size; peer++) {
+            coll__ofi_bulk_forget(ofi, peer);
+            coll__ofi_packets_forget(ofi, peer);
+        }
         coll__ofi_endpoint_close(ofi);
-        coll__ofi_packets_close(ofi);
+        coll__ofi_buffers_close(ofi);
         free(ofi);
     }
 }
@@ -77,15 +81,15 @@ static int ofi_open(const coll__transport_args_t *args, coll__transport_t **tran
     ofi->world_rank = args->world_rank;
     ofi->world_size = args->world_size;
     ofi->fd = -1;
-    size_t data = args->max_packet > COLL__OFI_CHUNK_BYTES ? args->max_packet : COLL__OFI_CHUNK_BYTES;
-    ofi->longest = sizeof(coll__ofi_header_t) + ((data + 7) & ~(size_t)7);
     int status = COLL_SUCCESS;
     if (getrandom(&ofi->key, sizeof ofi->key, 0) != sizeof ofi->key)
         status = coll__error(COLL_ERR_TRANSPORT, "the system gives no random numbers");
     if (!status)
         status = coll__ofi_endpoint_open(ofi, args->env);
     if (!status)
-        status = coll__ofi_packets_open(ofi);
+        status = coll__ofi_buffers_open(ofi);
+    if (!status)
+        status = coll__ofi_slots_add(ofi);
     if (status) {
         ofi_close(&ofi->base);
         return status;
@@ -165,7 +169,10 @@ static int ofi_arm(coll__transport_t *transport) {
     if (ofi->finished || ofi->posted == 0)
         return COLL__AGAIN;
     struct fid *queue = &ofi->cq->fid;
-    return fi_trywait(ofi->fabric, &queue, 1) == FI_SUCCESS ? COLL_SUCCESS : COLL__AGAIN;
+    if (fi_trywait(ofi->fabric, &queue, 1) != FI_SUCCESS)
+        return COLL__AGAIN;
+    struct pollfd now = {.fd = ofi->fd, .events = POLLIN}; /* what has come since, a sleeper would wake for at once */
+    return poll(&now, 1, 0) == 0 ? COLL_SUCCESS : COLL__AGAIN;
 }
 
 static int ofi_fd(coll__transport_t *transport) {
@@ -173,7 +180,7 @@ static int ofi_fd(coll__transport_t *transport) {
 }
 
 static int ofi_drained(coll__transport_t *transport) {
-    return !of(transport)->sending && of(transport)->messages_out == 0;
+    return !of(transport)->busy && of(transport)->messages_out == 0;
 }
 
 static void ofi_forget(coll__transport_t *transport, int peer) {
@@ -205,7 +212,7 @@ const coll__transport_ops_t coll__transport_ofi = {
 
 #else
 
-#define WITHOUT                                                                                                        \
+#define WITHOUT \
     "this build has no libfabric support: install libfabric's headers (Debian: libfabric-dev) and build again"
 
 static int probe(const coll__env_t *env, char *why, size_t why_bytes, char *detail, size_t detail_bytes) {

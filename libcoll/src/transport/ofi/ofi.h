@@ -1,5 +1,5 @@
-/* Shared by the files of this folder: endpoint.c (what libfabric owns), packets.c (messages and their memory), bulk.c
- * (transfers cut into messages) and ofi.c (the transport). */
+/* Shared by the files of this folder: endpoint.c (what libfabric owns), send.c and receive.c (messages and their
+ * memory), packets.c (completions), bulk.c (transfers cut into messages) and ofi.c (the transport). */
 #ifndef COLL__OFI_H
 #define COLL__OFI_H
 
@@ -22,10 +22,15 @@ typedef struct coll__ofi_header {
     uint64_t offset; /* chunk: its place in the transfer's buffer; packet: 0 */
 } coll__ofi_header_t;
 
-/* Data of the longest chunk. */
-enum { COLL__OFI_CHUNK_BYTES = 64 * 1024 };
+enum coll__ofi_kind {
+    COLL__OFI_PACKET = 1,
+    COLL__OFI_CHUNK,  /* of a bulk transfer */
+    COLL__OFI_GIVE_UP /* no more chunks of this transfer will come */
+};
 
-enum coll__ofi_kind { COLL__OFI_PACKET = 1, COLL__OFI_CHUNK = 2 };
+static inline size_t coll__ofi_padded(size_t bytes) {
+    return (bytes + 7) & ~(size_t)7;
+}
 
 /* What libfabric gives back as the context of a completion: the first member of slots and buffers. */
 typedef struct coll__ofi_operation {
@@ -73,6 +78,8 @@ typedef struct coll__ofi_held {
     _Alignas(8) unsigned char packet[];
 } coll__ofi_held_t;
 
+typedef struct coll__ofi_transfer coll__ofi_transfer_t;
+
 typedef struct coll__ofi_peer {
     fi_addr_t address;
     uint64_t key;
@@ -84,12 +91,11 @@ typedef struct coll__ofi_peer {
     int packets_out, chunks_out; /* slots that libfabric has */
     uint32_t next_out, next_in;  /* packet numbers */
     coll__ofi_held_t *held;
+    coll__ofi_transfer_t *sending;      /* in the order they were begun */
+    struct coll__ofi_peer *prev, *next; /* in busy */
 } coll__ofi_peer_t;
 
-typedef struct coll__ofi coll__ofi_t;
-typedef struct coll__ofi_transfer coll__ofi_transfer_t;
-
-struct coll__ofi {
+typedef struct coll__ofi {
     coll__transport_t base;
     const coll__fabric_library_t *library;
     pid_t process;
@@ -106,25 +112,29 @@ struct coll__ofi {
     int fd;
     bool registers;      /* the provider wants memory registered */
     bool releases_early; /* the provider may release a buffer that still fills */
-
-    /* packets.c */
-    size_t longest; /* message, header included */
+    size_t chunk;        /* data in the longest chunk */
+    size_t longest;      /* message, header included */
     coll__ofi_block_t *blocks;
+    size_t memory; /* bytes in blocks */
+
+    /* send.c */
     coll__ofi_slot_t *free_slots;
+    int messages_out; /* slots that libfabric has, for peers that are not forgotten */
+    int lost_peers;   /* neither forgotten nor reported */
+
+    /* receive.c */
     coll__ofi_buffer_t *buffers;
     int posted;         /* of them, in libfabric's hands for new messages */
-    size_t memory;      /* bytes in blocks */
-    int messages_out;   /* slots that libfabric has, for peers that are not forgotten */
-    int lost_peers;     /* neither forgotten nor reported */
     uint64_t strangers; /* messages that no rank of this job can have sent */
 
     /* bulk.c */
-    coll__ofi_transfer_t *sending;   /* list, in turn */
-    coll__ofi_transfer_t *receiving; /* hash by peer and id */
-    coll__ofi_transfer_t *finished;  /* list: bulk_done() is due */
+    coll__ofi_peer_t *busy;          /* peers with transfers to send */
+    coll__ofi_transfer_t *receiving; /* hash by peer and id: the first of those with the same */
+    coll__ofi_transfer_t *finished;  /* bulk_done() is due */
+    coll__ofi_transfer_t *ended;     /* receives whose sender gave up */
 
     coll__ofi_peer_t peers[];
-};
+} coll__ofi_t;
 
 /* ---- endpoint.c ---- */
 
@@ -133,13 +143,26 @@ void coll__ofi_endpoint_close(coll__ofi_t *ofi);                        /* libfa
 coll__ofi_block_t *coll__ofi_block_new(coll__ofi_t *ofi, size_t bytes); /* NULL: an error was made */
 void coll__ofi_block_free(coll__ofi_t *ofi, coll__ofi_block_t *block);
 
-/* ---- packets.c ---- */
+/* ---- send.c ---- */
 
-int coll__ofi_packets_open(coll__ofi_t *ofi);
-void coll__ofi_packets_close(coll__ofi_t *ofi);
+int coll__ofi_slots_add(coll__ofi_t *ofi);
 int coll__ofi_packet_send(coll__ofi_t *ofi, int peer, const void *header, size_t header_bytes, const void *payload,
                           size_t payload_bytes);
-int coll__ofi_chunk_send(coll__ofi_t *ofi, int peer, uint32_t id, uint64_t offset, const void *data, size_t bytes);
+/* kind, bytes, number and offset of the header are given. */
+int coll__ofi_chunk_send(coll__ofi_t *ofi, int peer, const coll__ofi_header_t *header, const void *data);
+void coll__ofi_sent(coll__ofi_t *ofi, coll__ofi_slot_t *slot, int error);
+void coll__ofi_lose(coll__ofi_t *ofi, int peer, int error); /* a message to or from the peer is lost */
+
+/* ---- receive.c ---- */
+
+int coll__ofi_buffers_open(coll__ofi_t *ofi);
+int coll__ofi_buffers_post(coll__ofi_t *ofi); /* those that can be */
+void coll__ofi_buffers_close(coll__ofi_t *ofi);
+void coll__ofi_received(coll__ofi_t *ofi, coll__ofi_buffer_t *buffer, const struct fi_cq_tagged_entry *entry);
+void coll__ofi_receive_failed(coll__ofi_t *ofi, coll__ofi_buffer_t *buffer, const struct fi_cq_err_entry *entry);
+
+/* ---- packets.c ---- */
+
 int coll__ofi_packets_poll(coll__ofi_t *ofi);
 void coll__ofi_packets_forget(coll__ofi_t *ofi, int peer);
 
@@ -150,7 +173,6 @@ int coll__ofi_bulk_recv(coll__ofi_t *ofi, int peer, uint32_t id, void *buffer, s
 void coll__ofi_bulk_arrived(coll__ofi_t *ofi, int peer, const coll__ofi_header_t *header, const void *data);
 int coll__ofi_bulk_poll(coll__ofi_t *ofi);
 void coll__ofi_bulk_forget(coll__ofi_t *ofi, int peer);
-void coll__ofi_bulk_cancel(coll__ofi_t *ofi, void *cookie);
-void coll__ofi_bulk_close(coll__ofi_t *ofi);
+void coll__ofi_bulk_cancel(coll__ofi_t *ofi, const void *cookie);
 
 #endif
