@@ -42,8 +42,10 @@ int coll__call_persistent(const coll__call_t *call, coll_comm_t *comm, coll_requ
 typedef struct coll__route {
     coll__plan_t plan;
     const coll__algo_t *algo;
+    size_t algo_index;
     const coll__sched_t *sched;
     coll__sched_cache_t *cache;
+    bool on_node; /* the schedule is one NODE step */
     int refs;
 } coll__route_t;
 

@@ -277,8 +277,10 @@ static int join(struct making *m) {
     m->engine->segment.local_size = m->local_size;
     if (uses_shm)
         status = coll__job_segment(m->job, m->local_ranks, m->local_size,
-                                   coll__shm_region_bytes(m->local_size, coll__p2p_max_packet(m->env.packet_size)), 0,
+                                   coll__shm_region_bytes(m->local_size, coll__p2p_max_packet(m->env.packet_size)),
+                                   coll__node_region_bytes(m->local_size),
                                    m->wake_fd, m->deadline, &m->engine->segment);
+    if (status == 0 && uses_shm) status = coll__node_open(&m->engine->segment, &m->engine->node);
     if (status < 0) return status;
     struct second_card mine = {0};
     open_transports(m, uses_shm, uses_ofi, &mine);

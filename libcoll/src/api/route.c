@@ -62,6 +62,7 @@ void coll__plan_fill(const coll_comm_t *comm, const coll__call_t *call, coll__pl
     plan->count = pairs ? call->count / 2 : call->count;
     plan->element = pairs ? 2 * element : element;
     plan->in_place = call->send == COLL_IN_PLACE || (call->send && call->send == call->recv);
+    plan->node = comm->channel != NULL;
     plan->arity = coll__world.engine->env.arity;
     plan->topo = comm->topo;
 }
@@ -88,6 +89,8 @@ int coll__route_get(coll__engine_t *engine, coll_comm_t *comm, const coll__plan_
             return coll__error(COLL_ERR_MEMORY, "out of memory for a schedule");
         }
         *made = (coll__route_t){.algo = algo, .sched = sched, .cache = routes->cache, .refs = 1};
+        made->on_node = sched->step_count == 1 && sched->steps[0].kind == COLL__STEP_NODE;
+        made->algo_index = coll__algo_index(algo);
         memcpy(&made->plan, plan, sizeof *plan);
         if (*slot) coll__route_release(*slot);
         *slot = made;

@@ -49,13 +49,26 @@ static void on_free(coll_request_t *request) {
     coll__route_release((coll__route_t *)request->route);
 }
 
-/* A request ready to be started. [locked] */
-static int prepare(coll__engine_t *engine, const coll__call_t *call, coll_comm_t *comm, coll_request_t **out) {
-    coll__plan_t plan;
-    coll__plan_fill(comm, call, &plan);
-    coll__route_t *route;
-    int status = coll__route_get(engine, comm, &plan, &route);
-    if (status < 0) return status;
+static size_t place_of(const coll__call_t *call, const coll_comm_t *comm) {
+    return call->operation == COLL_OP_ALLGATHER ? (size_t)comm->rank * call->count * coll_dtype_size(call->dtype) : 0;
+}
+
+static const void *input_of(const coll__call_t *call, const coll_comm_t *comm, bool in_place) {
+    if (!in_place) return call->send;
+    return call->recv ? (char *)call->recv + place_of(call, comm) : NULL;
+}
+
+static bool has_result(const coll__call_t *call, const coll_comm_t *comm) {
+    return call->operation != COLL_OP_REDUCE || comm->rank == call->root;
+}
+
+static uint64_t fingerprint_of(const coll__call_t *call) {
+    return coll__fingerprint(call->operation, call->dtype, call->op, call->root, call->count);
+}
+
+/* A request on a route, whose reference it takes over. [locked] */
+static int prepare(coll__engine_t *engine, const coll__call_t *call, coll_comm_t *comm, coll__route_t *route,
+                   coll_request_t **out) {
     coll_request_t *request = coll__request_get(engine, comm);
     if (!request) {
         coll__route_release(route);
@@ -63,27 +76,27 @@ static int prepare(coll__engine_t *engine, const coll__call_t *call, coll_comm_t
     }
     request->route = route;
     request->on_free = on_free;
-    status = coll__request_reserve(request, route->sched);
+    int status = coll__request_reserve(request, route->sched);
     if (status < 0) {
         coll__request_put(engine, request);
         return status;
     }
-    char *recv = call->recv;
-    size_t place = call->operation == COLL_OP_ALLGATHER ? (size_t)comm->rank * plan.count * plan.element : 0;
     request->operation = call->operation;
-    request->fingerprint = coll__fingerprint(call->operation, call->dtype, call->op, call->root, call->count);
+    request->fingerprint = fingerprint_of(call);
     request->sched = route->sched;
     request->algo = route->algo;
-    request->algo_index = coll__algo_index(route->algo);
-    request->buffer[COLL__BUF_SEND] = plan.in_place ? (recv ? recv + place : NULL) : (char *)call->send;
-    request->buffer[COLL__BUF_RECV] = recv;
+    request->algo_index = route->algo_index;
+    request->call_dtype = call->dtype;
+    request->call_root = call->root;
+    request->call_count = call->count;
+    request->buffer[COLL__BUF_SEND] = (char *)input_of(call, comm, route->plan.in_place);
+    request->buffer[COLL__BUF_RECV] = call->recv;
     if (call->reduces) {
         request->reduction = (coll__reduction_t){.op = call->op,
                                                  .dtype = call->dtype,
                                                  .element = coll_dtype_size(call->dtype),
                                                  .kernel = coll__data_kernel(call->op, call->dtype)};
-        bool has_result = call->operation == COLL_OP_ALLREDUCE || comm->rank == call->root;
-        request->finish_count = call->op == COLL_AVG && has_result ? call->count : 0;
+        request->finish_count = call->op == COLL_AVG && has_result(call, comm) ? call->count : 0;
     }
     *out = request;
     return 0;
@@ -95,18 +108,49 @@ static int start(coll__engine_t *engine, coll_request_t *request) {
     return coll__run_start(engine, request);
 }
 
-/* Checks and prepares; an error of this rank alone is told to the peers. [locked] */
-static int checked(coll__engine_t *engine, const coll__call_t *call, coll_comm_t *comm, coll_request_t **request) {
+/* Checks and finds the route; an error of this rank alone is told to the peers. [locked] */
+static int checked(coll__engine_t *engine, const coll__call_t *call, coll_comm_t *comm, coll__route_t **route) {
     int status = coll__failure_usable(comm, coll_operation_name(call->operation));
     if (status < 0) return status;
+    coll__plan_t plan;
     status = check(call, comm);
-    if (status == 0) status = prepare(engine, call, comm, request);
+    if (status == 0) {
+        coll__plan_fill(comm, call, &plan);
+        status = coll__route_get(engine, comm, &plan, route);
+    }
     return status < 0 ? coll__failure_call(engine, comm, call->operation, status) : 0;
+}
+
+/* The call on the node's segment, without a request as long as that is quick. [locked] */
+static int direct(coll__engine_t *engine, const coll__call_t *call, coll_comm_t *comm, coll__route_t *route,
+                  coll_request_t **request) {
+    coll__node_op_t op = {.operation = call->operation,
+                          .dtype = call->dtype,
+                          .op = call->op,
+                          .root = call->root,
+                          .count = call->count,
+                          .bytes = route->plan.count * route->plan.element,
+                          .send = input_of(call, comm, route->plan.in_place),
+                          .recv = call->recv,
+                          .fingerprint = fingerprint_of(call)};
+    comm->algo_calls[route->algo_index]++;
+    engine->counters.calls++;
+    int status = coll__node_direct(engine, comm, &op);
+    if (status == 0) {
+        if (call->op == COLL_AVG && call->reduces && has_result(call, comm))
+            coll__data_finish(call->op, call->dtype, call->recv, call->count, comm->size);
+        coll__route_release(route);
+        return 0;
+    }
+    status = prepare(engine, call, comm, route, request);
+    if (status == 0) coll__node_continue(engine, *request, &op); /* a mismatch shows itself again */
+    return status == 0 ? COLL__AGAIN : status;
 }
 
 int coll__call_blocking(const coll__call_t *call, coll_comm_t *comm) {
     coll__engine_t *engine;
     coll_request_t *request;
+    coll__route_t *route;
     int status = coll__enter(comm, coll_operation_name(call->operation), &engine);
     if (status < 0) return status;
     if (comm->interrupted) {
@@ -115,9 +159,16 @@ int coll__call_blocking(const coll__call_t *call, coll_comm_t *comm) {
         coll__engine_unlock(engine);
         return status;
     }
-    status = checked(engine, call, comm, &request);
+    status = checked(engine, call, comm, &route);
     if (status == 0) {
-        start(engine, request);
+        bool straight = route->on_node && coll__node_direct_allowed(engine, comm);
+        status = straight ? direct(engine, call, comm, route, &request) : prepare(engine, call, comm, route, &request);
+        if (!straight && status == 0) {
+            start(engine, request);
+            status = COLL__AGAIN;
+        }
+    }
+    if (status == COLL__AGAIN) {
         status = coll__wait(engine, request, coll__comm_timeout(engine, comm));
         if (status == COLL_ERR_INTERRUPTED)
             comm->interrupted = request;
@@ -134,7 +185,9 @@ int coll__call_start(const coll__call_t *call, coll_comm_t *comm, coll_request_t
     *request = NULL;
     int status = coll__enter(comm, coll_operation_name(call->operation), &engine);
     if (status < 0) return status;
-    status = checked(engine, call, comm, request);
+    coll__route_t *route;
+    status = checked(engine, call, comm, &route);
+    if (status == 0) status = prepare(engine, call, comm, route, request);
     if (status == 0) start(engine, *request);
     coll__engine_unlock(engine);
     return status;
@@ -148,7 +201,13 @@ int coll__call_persistent(const coll__call_t *call, coll_comm_t *comm, coll_requ
     if (status < 0) return status;
     status = coll__failure_usable(comm, coll_operation_name(call->operation));
     if (status == 0) status = check(call, comm);
-    if (status == 0) status = prepare(engine, call, comm, request);
+    coll__plan_t plan;
+    coll__route_t *route;
+    if (status == 0) {
+        coll__plan_fill(comm, call, &plan);
+        status = coll__route_get(engine, comm, &plan, &route);
+    }
+    if (status == 0) status = prepare(engine, call, comm, route, request);
     if (status == 0) (*request)->persistent = true;
     coll__engine_unlock(engine);
     return status;

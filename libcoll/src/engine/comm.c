@@ -5,6 +5,26 @@
 
 #include "engine/engine.h"
 
+/* The place of a world rank among the node's ranks, -1: not on this node. */
+static int local_rank_of(const coll__segment_t *segment, int world_rank) {
+    for (int local = 0; local < segment->local_size; local++)
+        if (segment->world_rank[local] == world_rank) return local;
+    return -1;
+}
+
+/* A channel of the node's segment, if all members are on it. */
+static int attach(coll__engine_t *engine, coll_comm_t *comm) {
+    if (!engine->node || comm->size < 2) return 0;
+    int *members = malloc((size_t)comm->size * sizeof *members);
+    if (!members) return coll__error(COLL_ERR_MEMORY, "out of memory for a communicator of %d ranks", comm->size);
+    bool here = true;
+    for (int rank = 0; rank < comm->size && here; rank++)
+        here = (members[rank] = local_rank_of(&engine->segment, comm->world[rank])) >= 0;
+    int status = here ? coll__channel_attach(engine->node, comm->id, members, comm->size, comm->rank, &comm->channel) : 0;
+    free(members);
+    return status;
+}
+
 int coll__comm_create(coll__engine_t *engine, uint64_t id, const int *world, int size, int rank, coll_comm_t **comm) {
     coll_comm_t *made = calloc(1, sizeof *made);
     if (made) {
@@ -26,6 +46,13 @@ int coll__comm_create(coll__engine_t *engine, uint64_t id, const int *world, int
         made->world[i] = world[i];
         made->rank_of[world[i]] = i;
     }
+    int status = attach(engine, made);
+    if (status < 0) {
+        free(made->world);
+        free(made->rank_of);
+        free(made);
+        return status;
+    }
     DL_APPEND(engine->comms, made);
     for (int i = 0; i < size; i++) {
         if (!engine->failed[world[i]]) continue;
@@ -42,6 +69,7 @@ static void destroy(coll__engine_t *engine, coll_comm_t *comm) {
     if (engine->last_comm == comm) engine->last_comm = NULL;
     coll__p2p_purge(engine->p2p, comm->id, NULL);
     if (comm->mismatched) engine->mismatches--;
+    coll__channel_detach(comm->channel);
     if (comm->api_free) comm->api_free(comm->api);
     coll__comm_posted_t *posted, *next;
     LL_FOREACH_SAFE(comm->posted, posted, next) {

@@ -56,6 +56,7 @@ struct coll_comm {
     int64_t mismatched_until;
     bool freed;   /* the caller's handle is gone; the struct stays while requests refer to it */
     int handles; /* requests that refer to it */
+    struct coll__channel *channel; /* NULL: not on one node, or none was left */
     void *api;
     void (*api_free)(void *api);
     uint64_t *algo_calls; /* [rows of the algorithm table] */

@@ -38,6 +38,7 @@ int coll__engine_progress(coll__engine_t *engine) {
         break_all(engine);
         events = 1;
     }
+    if (engine->node_requests) events += coll__node_progress(engine);
     if (engine->foreign.set) coll__failure_foreign(engine);
     if (engine->ready) coll__run_ready(engine);
     if (atomic_load_explicit(coll__job_events(engine->job), memory_order_relaxed) != engine->events_seen) {
@@ -141,6 +142,7 @@ void coll__engine_free(coll__engine_t *engine) {
     coll__trace_close(engine->trace);
     for (int i = 0; i < engine->transport_count; i++) engine->transports[i]->ops->close(engine->transports[i]);
     coll__p2p_free(engine->p2p);
+    coll__node_close(engine->node);
     coll__notice_adopt(engine, NULL);
     while (engine->pool) {
         coll_request_t *request = engine->pool;

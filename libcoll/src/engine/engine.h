@@ -17,6 +17,7 @@
 #include "data/data.h"
 #include "engine/comm.h"
 #include "engine/fingerprint.h"
+#include "node/node.h"
 #include "p2p/p2p.h"
 #include "sched/sched.h"
 
@@ -50,8 +51,14 @@ struct coll_request {
     size_t algo_index;
     void *route; /* of the API: what on_free() releases */
     coll__reduction_t reduction;
+    coll_dtype_t call_dtype; /* of the call, for a NODE step */
+    int call_root;
+    size_t call_count;
     size_t finish_count; /* elements to be divided at the end (AVG), else 0 */
     char *buffer[COLL__BUF_COUNT];
+    coll__node_op_t node_op; /* of a NODE step under way */
+    bool on_node;            /* it is in engine->node_requests */
+    coll_request_t *node_prev, *node_next;
     int next_step;
     int outstanding; /* operations of the present round that have not ended */
 
@@ -84,6 +91,7 @@ typedef struct coll__engine {
     coll__env_t env;
     coll__job_t *job;
     coll__segment_t segment;
+    coll__node_t *node; /* NULL: no other rank on this node, or not to be used */
     int wake_fd;
     int world_rank, world_size;
     pid_t pid; /* of the process that initialised: a fork has another */
@@ -93,6 +101,7 @@ typedef struct coll__engine {
     coll_comm_t *comms;
     const coll_comm_t *last_comm; /* the handle seen last, known to be live */
     coll_request_t *ready;
+    coll_request_t *node_requests; /* node operations under way, oldest first */
     coll_request_t *live; /* every request that a caller may hold */
     coll__trace_t *trace; /* NULL: calls are not traced */
     coll_request_t *pool; /* finished requests to be used again */
@@ -105,7 +114,7 @@ typedef struct coll__engine {
     int mismatches; /* communicators with a mismatch that is being put into words */
     struct {
         bool set;
-        uint64_t comm, sequence, mine, theirs;
+        uint64_t comm, sequence, theirs;
         int peer;
     } foreign; /* found inside a callback, dealt with outside */
     struct coll__orphan *orphans; /* notice.c */
@@ -153,7 +162,19 @@ void coll__run_send(coll__engine_t *engine, coll_request_t *request, int world_p
                     const void *buffer, size_t bytes);
 void coll__run_recv(coll__engine_t *engine, coll_request_t *request, int world_peer, const coll__envelope_t *envelope,
                     void *buffer, size_t bytes);
+void coll__run_activate(coll__engine_t *engine, coll_request_t *request); /* in flight from now on */
+void coll__run_make_ready(coll__engine_t *engine, coll_request_t *request);
 void coll__run_ready(coll__engine_t *engine); /* advances what became ready */
+
+/* ---- node.c: all [locked] ---- */
+void coll__node_start(coll__engine_t *engine, coll_request_t *request); /* its NODE step */
+int coll__node_progress(coll__engine_t *engine); /* events */
+void coll__node_drop(coll__engine_t *engine, coll_request_t *request); /* gives the NODE step up */
+/* A blocking call that is one node step: done without a request if the others are about as far. COLL__AGAIN: goes on with a
+ * request by coll__node_continue(). */
+bool coll__node_direct_allowed(const coll__engine_t *engine, const coll_comm_t *comm);
+int coll__node_direct(coll__engine_t *engine, coll_comm_t *comm, coll__node_op_t *op);
+void coll__node_continue(coll__engine_t *engine, coll_request_t *request, const coll__node_op_t *op);
 
 /* ---- wait.c ---- */
 /* [locked on entry and exit, let go in between] Until the request is done, at most `timeout` seconds (<= 0: no limit; the clock

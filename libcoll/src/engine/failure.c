@@ -192,7 +192,6 @@ static bool hook_unexpected(void *context, int peer, const coll__envelope_t *env
         engine->foreign.comm = envelope->comm;
         engine->foreign.sequence = envelope->match;
         engine->foreign.peer = peer;
-        engine->foreign.mine = mine;
         engine->foreign.theirs = envelope->fingerprint;
     }
     return false;
@@ -205,7 +204,6 @@ static void hook_mismatch(void *context, int peer, const coll__envelope_t *mine,
     engine->foreign.comm = mine->comm;
     engine->foreign.sequence = mine->match;
     engine->foreign.peer = peer;
-    engine->foreign.mine = mine->fingerprint;
     engine->foreign.theirs = theirs->fingerprint;
 }
 

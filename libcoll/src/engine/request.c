@@ -62,6 +62,7 @@ int coll__request_reserve_message(coll_request_t *request) {
 
 static void cancel_ops(coll__engine_t *engine, coll_request_t *request) {
     for (int i = 0; i < request->op_count; i++) coll__p2p_cancel(engine->p2p, &request->ops[i]);
+    if (request->on_node) coll__node_drop(engine, request);
     request->op_count = 0;
     request->outstanding = 0;
 }
@@ -140,6 +141,10 @@ const char *coll__request_name(const coll_request_t *request) {
 
 int coll__request_peers(const coll_request_t *request, int *peers, int capacity) {
     int count = 0;
+    if (request->on_node) {
+        count = coll__node_missing(request->comm->channel, &request->node_op, peers, capacity);
+        for (int i = 0; i < count; i++) peers[i] = request->comm->world[peers[i]];
+    }
     for (int i = 0; i < request->op_count && count < capacity; i++)
         if (request->ops[i].state != 0 && request->ops[i].peer >= 0) peers[count++] = request->ops[i].peer;
     return count;

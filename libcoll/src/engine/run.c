@@ -5,7 +5,7 @@
 
 #include "engine/engine.h"
 
-static void make_ready(coll__engine_t *engine, coll_request_t *request) {
+void coll__run_make_ready(coll__engine_t *engine, coll_request_t *request) {
     if (request->ready) return;
     request->ready = true;
     DL_APPEND2(engine->ready, request, ready_prev, ready_next);
@@ -21,7 +21,7 @@ static void op_done(coll__p2p_op_t *op, int status) {
         if (!request->error) request->error = malloc(sizeof *request->error);
         if (request->error) coll__error_save(request->error);
     }
-    if (request->outstanding == 0) make_ready(request->engine, request);
+    if (request->outstanding == 0) coll__run_make_ready(request->engine, request);
 }
 
 static coll__p2p_op_t *next_op(coll_request_t *request, int index) {
@@ -65,6 +65,10 @@ static void take_round(coll__engine_t *engine, coll_request_t *request) {
         case COLL__STEP_REDUCE:
             reduce(request, step);
             break;
+        case COLL__STEP_NODE:
+            request->outstanding++;
+            coll__node_start(engine, request);
+            break;
         case COLL__STEP_COPY:
             memmove(at(request, step->target), at(request, step->source), step->bytes);
             break;
@@ -101,7 +105,7 @@ static void advance(coll__engine_t *engine, coll_request_t *request) {
     }
 }
 
-static void activate(coll__engine_t *engine, coll_request_t *request) {
+void coll__run_activate(coll__engine_t *engine, coll_request_t *request) {
     if (engine->trace) request->started_at = coll__now_ns();
     request->wait_start = request->deadline = 0;
     request->state = COLL__REQUEST_ACTIVE;
@@ -141,7 +145,7 @@ int coll__run_start(coll__engine_t *engine, coll_request_t *request) {
     request->sequence = comm->sequence++;
     comm->history[request->sequence % COLL__COMM_HISTORY] = request->fingerprint;
     comm->calls++;
-    activate(engine, request);
+    coll__run_activate(engine, request);
     look_back(engine, request);
     if (request->state == COLL__REQUEST_ACTIVE) advance(engine, request);
     return 0;
@@ -149,7 +153,7 @@ int coll__run_start(coll__engine_t *engine, coll_request_t *request) {
 
 void coll__run_send(coll__engine_t *engine, coll_request_t *request, int world_peer, const coll__envelope_t *envelope,
                     const void *buffer, size_t bytes) {
-    activate(engine, request);
+    coll__run_activate(engine, request);
     request->outstanding = 1;
     coll__p2p_send(engine->p2p, next_op(request, request->op_count++), world_peer, envelope, buffer, bytes);
     request->outstanding--;
@@ -158,7 +162,7 @@ void coll__run_send(coll__engine_t *engine, coll_request_t *request, int world_p
 
 void coll__run_recv(coll__engine_t *engine, coll_request_t *request, int world_peer, const coll__envelope_t *envelope,
                     void *buffer, size_t bytes) {
-    activate(engine, request);
+    coll__run_activate(engine, request);
     request->outstanding = 1;
     coll__p2p_recv(engine->p2p, next_op(request, request->op_count++), world_peer, envelope, buffer, bytes);
     request->outstanding--;

@@ -74,6 +74,12 @@ void coll__build_copy(coll__builder_t *builder, coll__ref_t source, coll__ref_t 
                                .target = target};
 }
 
+void coll__build_node(coll__builder_t *builder) {
+    coll__step_t *step = next(builder);
+    if (step)
+        *step = (coll__step_t){.kind = COLL__STEP_NODE, .round = builder->round, .peer = -1};
+}
+
 void coll__build_round(coll__builder_t *builder) {
     int last = builder->step_count - 1;
     if (last >= 0 && builder->steps[last].round == builder->round)

@@ -18,6 +18,7 @@ typedef struct coll__plan {
     size_t count;   /* elements; of an allgather: of one rank's contribution */
     size_t element; /* bytes of one element; for MINLOC and MAXLOC of a whole pair, with count in pairs */
     bool in_place;
+    bool node; /* all ranks share a node and a channel of its segment */
     int arity;
     const struct coll__topo *topo; /* never NULL */
 } coll__plan_t;

@@ -43,6 +43,9 @@ static void print_step(writer_t *writer, const coll__step_t *step) {
     case COLL__STEP_REDUCE:
         write_text(writer, "reduce %zu B of %s and %s into %s\n", step->bytes, source, right, target);
         break;
+    case COLL__STEP_NODE:
+        write_text(writer, "the whole call on the node's segment\n");
+        break;
     case COLL__STEP_COPY:
         write_text(writer, "copy %zu B of %s into %s\n", step->bytes, source, target);
         break;

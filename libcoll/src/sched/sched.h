@@ -18,7 +18,13 @@
 #include "base/arena.h"
 #include "sched/plan.h"
 
-typedef enum coll__step_kind { COLL__STEP_SEND, COLL__STEP_RECV, COLL__STEP_REDUCE, COLL__STEP_COPY } coll__step_kind_t;
+typedef enum coll__step_kind {
+    COLL__STEP_SEND,
+    COLL__STEP_RECV,
+    COLL__STEP_REDUCE,
+    COLL__STEP_COPY,
+    COLL__STEP_NODE /* the whole call, by the node layer on the shared segment */
+} coll__step_kind_t;
 typedef enum coll__buffer { COLL__BUF_SEND, COLL__BUF_RECV, COLL__BUF_SCRATCH, COLL__BUF_COUNT } coll__buffer_t;
 
 typedef struct coll__ref {
@@ -64,6 +70,7 @@ void coll__build_reduce(coll__builder_t *builder, coll__ref_t left, coll__ref_t 
                         size_t bytes);
 void coll__build_copy(coll__builder_t *builder, coll__ref_t source, coll__ref_t target, size_t bytes); /* 0: no step */
 /* What follows starts when all before has finished; empty rounds vanish. */
+void coll__build_node(coll__builder_t *builder); /* the whole call as one node step */
 void coll__build_round(coll__builder_t *builder);
 coll__ref_t coll__build_scratch(coll__builder_t *builder, size_t bytes); /* new scratch memory, aligned to 64 */
 int coll__build_finish(coll__builder_t *builder, coll__sched_t *sched);  /* steps stay in the arena */

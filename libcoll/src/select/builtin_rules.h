@@ -4,6 +4,8 @@
  * as few bytes through each rank as possible. The borders are where the two cross for about 10 us a message and 2 GB/s,
  * as TCP between nodes gives; a rank count moves them, since what grows with P grows on one side only.
  *
+ * Where all ranks share a node, nothing beats its shared segment.
+ *
  * Rows that do not apply are passed over: ring for an operator that does not commute, neighbour_exchange for odd P,
  * everything that is not ordered in deterministic mode. For each operation the last rows apply always, in either mode.
  */
@@ -11,8 +13,10 @@
 #define COLL__BUILTIN_RULES_H
 
 static const char *const coll__builtin_rules[] = {
+    "barrier:node",
     "barrier:dissemination",
 
+    "broadcast:node",
     "broadcast:0-32k:knomial",
     "broadcast::ranks=1-2:knomial",
     "broadcast:32k-1m:ranks=3-7:knomial",
@@ -20,12 +24,14 @@ static const char *const coll__builtin_rules[] = {
     "broadcast:32m-inf:chain",
     "broadcast:scatter_allgather",
 
+    "reduce:node",
     "reduce:0-32k:knomial",
     "reduce::ranks=1-2:knomial",
     "reduce:rabenseifner",
     "reduce:0-16k:linear",
     "reduce:ordered_pairwise",
 
+    "allreduce:node",
     "allreduce:0-32k:recursive_doubling",
     "allreduce:32k-256k:ranks=1-2:recursive_doubling",
     "allreduce:32k-1m:ranks=5-inf:rabenseifner",
@@ -36,6 +42,7 @@ static const char *const coll__builtin_rules[] = {
     "allreduce:0-512:ordered",
     "allreduce:ordered_pairwise",
 
+    "allgather:node",
     "allgather:0-16k:ranks=2:recursive_doubling",
     "allgather:0-16k:ranks=4:recursive_doubling",
     "allgather:0-16k:ranks=8:recursive_doubling",

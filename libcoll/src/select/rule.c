@@ -96,6 +96,17 @@ static int parse_condition(coll__rule_t *rule, const char *part, int *next) {
     return 0;
 }
 
+/* Cuts off blanks at both ends. */
+static char *trim(char *text) {
+    while (isspace((unsigned char)*text))
+        text++;
+    size_t length = strlen(text);
+    while (length > 0 && isspace((unsigned char)text[length - 1]))
+        length--;
+    text[length] = 0;
+    return text;
+}
+
 /* Splits at ':'; returns the number of parts, MAX_PARTS + 1 if there are more. */
 static int split(char *text, char *parts[MAX_PARTS]) {
     int count = 0;
@@ -105,7 +116,7 @@ static int split(char *text, char *parts[MAX_PARTS]) {
             return MAX_PARTS + 1;
         if (colon)
             *colon = 0;
-        parts[count] = part;
+        parts[count] = trim(part);
         part = colon ? colon + 1 : NULL;
     }
     return count;
@@ -113,18 +124,18 @@ static int split(char *text, char *parts[MAX_PARTS]) {
 
 int coll__rule_parse(const char *text, size_t length, const char *source, coll__rule_t *rule) {
     static const coll__span_t any = {0, SIZE_MAX};
+    char copy[COLL__RULE_TEXT];
     *rule = (coll__rule_t){.bytes = any, .ranks = any, .nodes = any};
     snprintf(rule->source, sizeof rule->source, "%s", source);
 
-    size_t used = 0;
-    for (size_t i = 0; i < length; i++) {
-        if (isspace((unsigned char)text[i]))
-            continue;
-        if (used == sizeof rule->text - 1)
-            return failed(rule, "longer than %zu characters", sizeof rule->text - 1);
-        rule->text[used++] = text[i];
-    }
-    char copy[COLL__RULE_TEXT];
+    for (; length > 0 && isspace((unsigned char)*text); text++)
+        length--;
+    while (length > 0 && isspace((unsigned char)text[length - 1]))
+        length--;
+    bool fits = length < sizeof copy;
+    snprintf(rule->text, sizeof rule->text, "%.*s", (int)(fits ? length : sizeof copy - 1), text);
+    if (!fits)
+        return failed(rule, "longer than %zu characters", sizeof copy - 1);
     memcpy(copy, rule->text, sizeof copy);
 
     char *parts[MAX_PARTS];

@@ -14,7 +14,7 @@ typedef struct coll__rule {
     coll_operation_t operation;
     coll__span_t bytes, ranks, nodes;
     const coll__algo_t *algo;
-    char text[COLL__RULE_TEXT]; /* as written, without blanks */
+    char text[COLL__RULE_TEXT]; /* as written, without blanks around it */
     char source[96];            /* where it was written, cut short if long: "COLL_TUNE", "FILE line 3", "built-in" */
 } coll__rule_t;
 

@@ -52,13 +52,16 @@ static int add_file(coll__rules_t *rules, const char *path) {
     char *line = NULL;
     size_t room = 0;
     int status = 0;
-    for (int number = 1; status == 0 && getline(&line, &room, file) >= 0; number++) {
+    ssize_t got;
+    for (int number = 1; status == 0 && (got = getline(&line, &room, file)) >= 0; number++) {
         /* Of a long path the end tells more than the beginning. */
         size_t length = strlen(path), shown = 50;
         char source[96];
         snprintf(source, sizeof source, "COLL_TUNE_FILE %s%s line %d", length > shown ? "..." : "",
                  length > shown ? path + length - shown : path, number);
-        status = add(rules, line, strcspn(line, "#\r\n"), source);
+        status = strlen(line) == (size_t)got
+                     ? add(rules, line, strcspn(line, "#\n"), source)
+                     : coll__error(COLL_ERR_CONFIG, "%s: has a byte 0; allowed is text", source);
     }
     if (status == 0 && ferror(file))
         status = coll__error(COLL_ERR_CONFIG, "COLL_TUNE_FILE: %s cannot be read: %s", path, strerror(errno));
