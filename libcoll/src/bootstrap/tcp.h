@@ -34,7 +34,7 @@ bool coll__tcp_is_on_loopback(int fd);
 /* Tries each address once. A connected, nonblocking, tuned socket, or -1 with the reason in errno. */
 int coll__tcp_connect(const coll__tcp_addresses_t *addresses, int64_t deadline);
 
-/* Options of an open connection: no delay, and a silent peer (power loss, cut cable) is noticed in about half a minute.
+/* Options of an open connection: no delay, and a silent peer (power loss, cut cable) is noticed in about 20 s.
  */
 void coll__tcp_tune(int fd);
 
