@@ -2,7 +2,7 @@
 
     pycoll run -n 4 docs/examples/await_request.py
 
-Each rank prints: rank {rank}: {size}, and the event loop was free
+Each rank prints: rank {rank}: {size}
 """
 
 import asyncio
@@ -14,21 +14,22 @@ import pycoll
 
 async def main() -> None:
     comm = pycoll.init()
-    ticks = 0
+    last = comm.size - 1
 
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            ticks += 1
-            await asyncio.sleep(0.001)
+    async def add() -> np.ndarray:
+        return await comm.iallreduce(np.ones(1))
 
-    ticking = asyncio.create_task(tick())
-    if comm.rank == comm.size - 1:
-        await asyncio.sleep(0.1)  # the others wait for this one
-    total = await comm.iallreduce(np.ones(1))
-    ticking.cancel()
-    free = comm.size == 1 or ticks > 5
-    print(f"rank {comm.rank}: {total[0]:.0f}, and the event loop was {'free' if free else 'blocked'}")
+    async def knock() -> None:
+        await comm.isend(np.zeros(1), dest=last)
+
+    if comm.rank == last:
+        # Joins when all others have knocked, and they do so while they wait for this rank in add().
+        for source in range(last):
+            await comm.irecv(np.empty(1), source)
+        total = await add()
+    else:
+        total, _ = await asyncio.gather(add(), knock())
+    print(f"rank {comm.rank}: {total[0]:.0f}")
 
 
 asyncio.run(main())

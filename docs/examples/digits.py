@@ -145,7 +145,7 @@ def main() -> None:
     accuracy = network.accuracy(images[TRAINING:], labels[TRAINING:])
     print(f"{comm.size} ranks, {len(steps)} steps, last loss {losses[-1]:.5f}")
     print(f"test accuracy: {accuracy:.4f}")
-    print(f"time spent communicating: {share:.1%}")
+    print(f"time spent communicating: {share:.1%} (waiting for slower ranks included)")
 
     alone = Network()
     train_alone(comm.size, alone, steps, images, labels)

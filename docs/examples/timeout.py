@@ -13,10 +13,11 @@ import pycoll
 
 comm = pycoll.init()
 last = comm.size - 1
-if comm.rank == last:
-    time.sleep(2 if last else 0)
+comm.barrier()
+if comm.rank == last and comm.size > 1:
+    time.sleep(4)
 try:
-    total = comm.allreduce(np.ones(1), timeout=0.5)
+    total = comm.allreduce(np.ones(1), timeout=1.5)
     if comm.size == 1:
         print(f"sum {total[0]:.0f}, alone")
 except pycoll.CollTimeoutError as error:

@@ -77,7 +77,7 @@ def test_digits(tmp_path, size, deterministic):
     assert result.code == 0, result
     (accuracy,) = re.findall(r"^test accuracy: (0\.\d+)$", result.out, re.MULTILINE)
     assert float(accuracy) >= 0.95
-    assert re.search(r"^time spent communicating: \d+\.\d%$", result.out, re.MULTILINE)
+    assert re.search(r"^time spent communicating: \d+\.\d% ", result.out, re.MULTILINE)
     assert "weights: equal to those of one process" in result.out
     if deterministic == "1":
         assert "bit for bit" in result.out
