@@ -51,6 +51,10 @@ void coll__segment_free(coll__segment_t *segment);
 
 /* ---- watching ---- */
 
+/* FAILED: the peer's process ended, or its connection did, without a goodbye; noticed at once, and after some 20 s when
+ * a host vanishes. LEFT: it said goodbye. When rank 0 has left and its leave() is over there is no hub any more: from
+ * then on a rank learns of its node's peers only. */
+
 typedef enum coll__peer_state { COLL__PEER_ALIVE, COLL__PEER_LEFT, COLL__PEER_FAILED } coll__peer_state_t;
 coll__peer_state_t coll__job_peer_state(const coll__job_t *job, int rank);
 
