@@ -38,8 +38,8 @@ from .launch_output import STDERR, STDOUT, Output
 __all__ = ["Job", "LaunchError", "parse_env", "parse_hosts", "run"]
 
 #: Seconds: for an agent to answer; for the other ranks to notice that one failed; after a forwarded signal; after
-#: SIGTERM; for an agent to be done after its last signal.
-CONNECT, NOTICE, GRACE, TERM, GIVE_UP = 30.0, 3.0, 5.0, 2.0, 3.0
+#: SIGTERM; of silence, for an agent that should be about to go.
+CONNECT, NOTICE, GRACE, TERM, SILENCE = 30.0, 3.0, 5.0, 2.0, 4.0
 TIMEOUT_CODE = 124  # as timeout(1)
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 #: How the last line of a rank begins that failed only because another one did.
@@ -73,6 +73,7 @@ class _Launcher:
         self._signalled = False  # whether the ranks got one to end them
         self._code = 0
         self._started = False
+        self._heard = 0  # frames
         self._escalation: list[Timer] = []
         self._secret = os.urandom(32).hex()
         try:
@@ -121,6 +122,7 @@ class _Launcher:
         )
 
     def _on_frame(self, node: Node, kind: int, number: int, payload: bytes) -> None:
+        self._heard += 1
         if kind in (Frame.OUTPUT, Frame.ERRORS):
             self._output.feed(number, STDOUT if kind == Frame.OUTPUT else STDERR, payload)
         elif kind in (Frame.OUTPUT_END, Frame.ERRORS_END):
@@ -235,7 +237,7 @@ class _Launcher:
         self._escalate((NOTICE if ending == "lost" else 0, signal.SIGTERM), (TERM, signal.SIGKILL))
 
     def _escalate(self, *steps: tuple[float, int]) -> None:
-        """Sends these signals one after the other, each so many seconds after the one before; then gives up."""
+        """Sends these signals one after the other, each so many seconds after the one before; then it is the end."""
         for timer in self._escalation:
             timer.cancel()
         when, self._escalation = 0.0, []
@@ -245,7 +247,6 @@ class _Launcher:
             when += delay
             self._escalation.append(self._loop.after(when, partial(self._send_signal, number, True)))
         self._escalation.append(self._loop.after(when, self._dismiss))
-        self._escalation.append(self._loop.after(when + GIVE_UP, self._abandon))
 
     def _send_signal(self, number: int, ending: bool = False) -> None:
         self._signalled = self._signalled or ending
@@ -253,17 +254,23 @@ class _Launcher:
             node.send(Frame.SIGNAL, number)
 
     def _dismiss(self) -> None:
-        self._loop.after(GIVE_UP, self._abandon)
+        """Lets the agents go. One that stays, and says nothing, is on a host that hangs: it is not waited for."""
         for node in self._nodes:
             node.dismiss()
+        heard = self._heard
+
+        def silence() -> None:
+            # A slow reader of our output, which holds the agents up, gets everything; unless it shall end now.
+            busy = self._heard != heard or self._output.backlog
+            if busy and self._ending not in ("signal", "broken"):
+                self._dismiss()
+            else:
+                self._abandon()
+
+        self._loop.after(SILENCE, silence)
 
     def _abandon(self) -> None:
-        """An agent does not go: its host hangs, or nobody takes our output."""
-        if self._output.backlog:
-            if self._ending not in ("signal", "broken"):  # a slow reader gets everything
-                self._loop.after(GIVE_UP, self._abandon)
-                return
-            self._output.discard()
+        self._output.discard()
         for node in self._nodes:
             node.detach()
 
@@ -276,13 +283,13 @@ class _Launcher:
             self._code = TIMEOUT_CODE
         elif self._ending == "broken":
             self._code = shell_code(-signal.SIGPIPE)
+        elif self._failures:
+            self._report_failure()
         elif self._ending == "signal":
             self._code = shell_code(-self._signal) if failed or len(self._codes) < self._size else 0
             self._output.say(f"pycoll run: ended by {signal.Signals(self._signal).name}")
         elif self._ending in ("refused", "lost"):
             self._code = 1
-        elif self._failures:
-            self._report_failure()
 
     def _report_failure(self) -> None:
         first = self._first_failure()

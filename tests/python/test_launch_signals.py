@@ -180,3 +180,14 @@ def test_signals_during_start(tmp_path):
         launch.process.send_signal(signal.SIGINT)
         assert launch.finish().code != 0
         assert launch.gone_within(2)
+
+
+def test_a_signal_after_a_failure_does_not_hide_it(tmp_path, ready):
+    text = STUBBORN.replace("time.sleep(600)", "sys.exit(7) if rank == 1 else time.sleep(600)")
+    launch = Launch("-n", 3, script(tmp_path, text), ready)
+    launch.wait_for(ready, 3)
+    time.sleep(1)
+    launch.process.send_signal(signal.SIGINT)
+    result = launch.finish()
+    assert result.code == 7 and "rank 1 of 3 failed first, with exit code 7" in result.err, result
+    assert launch.gone_within(0)
