@@ -129,6 +129,8 @@ bool coll__verify_check(const coll__plan_t *plan, const coll__sched_t *sched, in
                 return false;
             checker.step = i;
         }
+        if (step->kind == COLL__STEP_NODE)
+            return wrong(&checker, "is not made of messages");
         bool message = step->kind == COLL__STEP_SEND || step->kind == COLL__STEP_RECV;
         if (!(message ? check_message(&checker, step) : check_local(&checker, step)))
             return false;

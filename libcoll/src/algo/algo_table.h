@@ -1,9 +1,8 @@
 /* THE list of algorithms: X(operation, name).
  *
- * A row is the descriptor coll__<operation>_<name>, defined in <operation>_<name>.c (the rows
- * "node" together in node.c). To add an algorithm, add its file
- * and its row: selection by COLL_TUNE, the verifier in tests/sim, the multi-process tests, the bench and the docs
- * follow.
+ * A row is the descriptor coll__<operation>_<name>, defined in <operation>_<name>.c (the rows "node" together in
+ * node.c). To add an algorithm, add its file and its row: selection by COLL_TUNE, the verifier in tests/sim, the
+ * multi-process tests, the bench and the docs follow.
  */
 #ifndef COLL__ALGO_TABLE_H
 #define COLL__ALGO_TABLE_H

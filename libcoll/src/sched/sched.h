@@ -69,8 +69,8 @@ void coll__build_recv(coll__builder_t *builder, int peer, coll__ref_t target, si
 void coll__build_reduce(coll__builder_t *builder, coll__ref_t left, coll__ref_t right, coll__ref_t target,
                         size_t bytes);
 void coll__build_copy(coll__builder_t *builder, coll__ref_t source, coll__ref_t target, size_t bytes); /* 0: no step */
-/* What follows starts when all before has finished; empty rounds vanish. */
 void coll__build_node(coll__builder_t *builder); /* the whole call as one node step */
+/* What follows starts when all before has finished; empty rounds vanish. */
 void coll__build_round(coll__builder_t *builder);
 coll__ref_t coll__build_scratch(coll__builder_t *builder, size_t bytes); /* new scratch memory, aligned to 64 */
 int coll__build_finish(coll__builder_t *builder, coll__sched_t *sched);  /* steps stay in the arena */
