@@ -236,7 +236,9 @@ int coll_post_error(coll_comm_t *comm, coll_operation_t operation, const char *m
 
 /* ---- 7. Memory ---------------------------------------------------------------------------------------------- */
 
-/* Memory that node peers can reach in place, aligned to 64 bytes. Local; works before coll_init() too. */
+/* Symmetric memory: collectives of ranks on one node read and write it in place, whichever ranks use it, and at any offset.
+ * Aligned to 64 bytes; zero at first only by accident. Local; works before coll_init() too. A forked child shares it with
+ * its parent. */
 int coll_alloc(size_t bytes, void **memory);
 int coll_free(void *memory);
 

@@ -2,6 +2,7 @@
 #include <coll.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -222,6 +223,53 @@ static int communicators(int rank, int size, void *arg) {
     return 0;
 }
 
+/* Symmetric and ordinary arrays, at odd offsets, mixed among the ranks in every way that 3 bits can say. */
+static int symmetric(int rank, int size, void *arg) {
+    (void)arg;
+    enum { LARGE = 70001, SHIFT = 3 };
+    static const size_t counts[] = {5, 1025, 20000, LARGE};
+    coll_comm_t *comm;
+    void *memory[2];
+    coll__check_ok(coll_alloc((LARGE + 2 * SHIFT) * sizeof(double), &memory[0])); /* before init too */
+    coll__check_ok(coll_init(NULL, &comm));
+    coll__check_ok(coll_alloc((LARGE * (size_t)size + 2 * SHIFT) * sizeof(double), &memory[1]));
+    double *plain[2] = {malloc((LARGE + 2 * SHIFT) * sizeof(double)), malloc((LARGE * (size_t)size + 2 * SHIFT) * sizeof(double))};
+    for (int mix = 0; mix < 16; mix++)
+        for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+            size_t count = counts[c];
+            bool in = (mix >> (rank + 0) % 4) & 1, out = (mix >> (rank + 1) % 4) & 1;
+            double *x = (in ? memory[0] : plain[0]), *y = (out ? memory[1] : plain[1]);
+            x += SHIFT;
+            y += SHIFT;
+            for (size_t i = 0; i < count; i++) x[i] = value(rank, i);
+            y[count] = x[count] = x[-1] = -5;
+            coll__check_ok(coll_allreduce(x, y, count, COLL_FLOAT64, COLL_SUM, comm));
+            coll__check(is_sum(y, count, size) && y[count] == -5);
+            for (size_t i = 0; i < count; i++) coll__check(x[i] == value(rank, i));
+            for (int root = 0; root < size; root++) {
+                memset(y, 0, count * sizeof *y);
+                coll__check_ok(coll_reduce(x, rank == root ? y : NULL, count, COLL_FLOAT64, COLL_SUM, root, comm));
+                coll__check(rank != root || is_sum(y, count, size));
+                coll__check(x[-1] == -5 && x[count] == -5 && x[0] == value(rank, 0));
+                memcpy(y, x, count * sizeof *y);
+                coll__check_ok(coll_broadcast(y, count, COLL_FLOAT64, root, comm));
+                for (size_t i = 0; i < count; i++) coll__check(y[i] == value(root, i));
+            }
+            coll__check_ok(coll_allgather(x, y, count, COLL_FLOAT64, comm));
+            for (int from = 0; from < size; from++)
+                for (size_t i = 0; i < count; i++) coll__check(y[(size_t)from * count + i] == value(from, i));
+            coll__check_ok(coll_allreduce(COLL_IN_PLACE, x, count, COLL_FLOAT64, COLL_SUM, comm));
+            coll__check(is_sum(x, count, size) && x[-1] == -5 && x[count] == -5);
+        }
+    coll__check_ok(coll_free(memory[0]));
+    coll__check_ok(coll_free(memory[1]));
+    coll__check(coll_alloc((size_t)1 << 60, &memory[0]) == COLL_ERR_MEMORY);
+    free(plain[0]);
+    free(plain[1]);
+    coll__check_ok(coll_finalize());
+    return 0;
+}
+
 static void at(int ranks, coll__rank_body_t body) {
     assert_int_equal(coll__fork_ranks(ranks, 60, body, NULL), 0);
 }
@@ -296,13 +344,48 @@ static void test_communicators(void **state) {
     at(4, communicators);
 }
 
+static void test_symmetric(void **state) {
+    (void)state;
+    at(1, symmetric);
+    at(2, symmetric);
+    at(3, symmetric);
+    at(4, symmetric);
+}
+
+/* Every row of the table between real processes: forced, at a few sizes and numbers of ranks, where it applies. */
+static int one_row(int rank, int size, void *arg) {
+    (void)arg;
+    coll_comm_t *comm;
+    coll__check_ok(coll_init(NULL, &comm));
+    int status = all_of(comm, rank, size, 5);
+    if (status == 0) status = all_of(comm, rank, size, 3001);
+    if (status == 0) status = all_of(comm, rank, size, 0);
+    coll__check_ok(coll_finalize());
+    return status;
+}
+
+static void test_every_row(void **state) {
+    (void)state;
+    for (size_t i = 0; i < coll_algo_count(); i++) {
+        coll_algo_info_t row;
+        assert_int_equal(coll_algo_get(i, &row), 0);
+        char rule[128];
+        snprintf(rule, sizeof rule, "%s:%s", coll_operation_name(row.operation), row.name);
+        setenv("COLL_TUNE", rule, 1);
+        at(4, one_row);
+        if (strcmp(row.name, "neighbour_exchange") != 0) at(3, one_row); /* even numbers only */
+        unsetenv("COLL_TUNE");
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_size),    cmocka_unit_test(test_every_size_over_ofi),
         cmocka_unit_test(test_deterministic), cmocka_unit_test(test_progress_thread),
         cmocka_unit_test(test_small_packets), cmocka_unit_test(test_in_flight),
         cmocka_unit_test(test_persistent),    cmocka_unit_test(test_dropped),
-        cmocka_unit_test(test_communicators),
+        cmocka_unit_test(test_communicators), cmocka_unit_test(test_symmetric),
+        cmocka_unit_test(test_every_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

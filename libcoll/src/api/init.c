@@ -11,6 +11,7 @@
 
 #include "api/api.h"
 #include "base/log.h"
+#include "node/heap.h"
 #include "transport/shm/shm.h"
 #include "transport/transport_table.h"
 
@@ -25,12 +26,15 @@ struct first_card {
     char node[256];
     char checked[CHECKED_BYTES]; /* environment variables that must agree */
     uint64_t rules_hash;
+    int32_t pid, heap_fd; /* of symmetric memory; -1: none */
+    uint64_t heap_bytes;
 };
 
 /* And after: how far it came, and where it can be reached. */
 struct second_card {
     int32_t status;
     char message[700];
+    int32_t maps_heaps; /* it has mapped the heap of every rank of its node */
     coll__transport_address_t address[COLL__TRANSPORT_COUNT]; /* of the transports it has opened */
 };
 
@@ -180,6 +184,10 @@ static int show_first_card(struct making *m, int size) {
     int status = coll__node_identity(&m->env, mine->node, sizeof mine->node);
     coll__env_checked_text(&m->env, mine->checked, sizeof mine->checked);
     mine->rules_hash = coll__rules_hash(coll__world.rules);
+    size_t heap_bytes;
+    mine->pid = (int32_t)getpid();
+    mine->heap_fd = coll__heap_fd(&heap_bytes);
+    mine->heap_bytes = heap_bytes;
     if (status == 0) status = coll__job_allgather(m->job, mine, sizeof *mine, m->cards, m->deadline);
     free(mine);
     return status < 0 ? status : compare_first(m, size);
@@ -226,6 +234,26 @@ static void open_transports(struct making *m, bool uses_shm, bool uses_ofi, stru
     if (status == 0 && uses_ofi) status = open_transport(m, COLL__TRANSPORT_ID_ofi, &coll__transport_ofi, mine);
     mine->status = status;
     if (status < 0) snprintf(mine->message, sizeof mine->message, "%s", coll_error_message());
+}
+
+/* Tries to reach the symmetric memory of the node's ranks. That it cannot is no error: arrays are then ordinary. */
+static bool map_heaps(struct making *m, int rank) {
+    for (int local = 0; local < m->local_size; local++) {
+        const struct first_card *card = &m->cards[m->local_ranks[local]];
+        if (card->heap_fd < 0) return false;
+        if (m->local_ranks[local] == rank) continue;
+        if (coll__node_map_heap(m->engine->node, local, card->pid, card->heap_fd, card->heap_bytes) < 0) {
+            coll__log(COLL__LOG_INFO, "symmetric memory is used like ordinary memory: %s", coll_error_message());
+            return false;
+        }
+    }
+    return true;
+}
+
+static void agree_on_heaps(struct making *m) {
+    for (int local = 0; local < m->local_size; local++)
+        if (!m->second[m->local_ranks[local]].maps_heaps) return;
+    coll__node_use_heaps(m->engine->node);
 }
 
 static int connect_peers(struct making *m, int rank, int size) {
@@ -284,12 +312,14 @@ static int join(struct making *m) {
     if (status < 0) return status;
     struct second_card mine = {0};
     open_transports(m, uses_shm, uses_ofi, &mine);
+    if (m->engine->node) mine.maps_heaps = map_heaps(m, rank);
     m->second = calloc((size_t)size, sizeof *m->second);
     if (!m->second) return coll__error(COLL_ERR_MEMORY, "out of memory for the cards of %d ranks", size);
     status = coll__job_allgather(m->job, &mine, sizeof mine, m->second, m->deadline);
     if (status == 0) status = compare_second(m, size);
     if (status == 0) status = connect_peers(m, rank, size);
     if (status < 0) return status;
+    if (m->engine->node) agree_on_heaps(m);
     coll__world.node_label = m->label;
     coll__world.engine = m->engine;
     status = make_world(m, rank, size);

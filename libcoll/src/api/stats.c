@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "node/heap.h"
 #include "transport/transport_table.h"
 
 #define TRANSPORT_STATS(X, name)                                                              \
@@ -29,7 +30,7 @@ static double transport_value(const coll__engine_t *engine, const char *name, si
     return 0;
 }
 
-enum source { OF_COMM, OF_ENGINE, OF_P2P, OF_TRANSPORT };
+enum source { OF_HEAP, OF_COMM, OF_ENGINE, OF_P2P, OF_TRANSPORT };
 struct row {
     const char *name, *help;
     enum source source;
@@ -55,6 +56,7 @@ static const struct row ROWS[] = {
     P2P_ROW(rendezvous, "messages sent by rendezvous"),
     P2P_ROW(unexpected, "messages that came before their receive"),
     P2P_ROW(credit_stalls, "messages sent by rendezvous only because no credit was left"),
+    {"symmetric_bytes", "bytes of symmetric memory handed out", OF_HEAP, NULL, 0, 0},
     TRANSPORT_STATS(TRANSPORT_ROW, self) TRANSPORT_STATS(TRANSPORT_ROW, shm) TRANSPORT_STATS(TRANSPORT_ROW, ofi)};
 
 size_t coll_stats_count(void) {
@@ -73,6 +75,8 @@ int coll_stats_get(coll_comm_t *comm, size_t index, coll_stat_info_t *info) {
     info->help = row->help;
     if (row->source == OF_TRANSPORT) {
         info->value = transport_value(engine, row->transport, row->offset);
+    } else if (row->source == OF_HEAP) {
+        info->value = (double)coll__heap_in_use();
     } else {
         const char *base = row->source == OF_COMM  ? (const char *)comm
                            : row->source == OF_P2P ? (const char *)coll__p2p_counters(engine->p2p)

@@ -2,9 +2,12 @@
 #include "node/channel.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -40,13 +43,19 @@ static int make_lock(coll__node_head_t *head) {
 int coll__node_open(const coll__segment_t *segment, coll__node_t **out) {
     coll__node_t *node = calloc(1, sizeof *node);
     if (!node) return coll__error(COLL_ERR_MEMORY, "out of memory for the node layer");
+    node->heap = calloc((size_t)segment->local_size, sizeof *node->heap);
+    node->heap_bytes = calloc((size_t)segment->local_size, sizeof *node->heap_bytes);
+    if (!node->heap || !node->heap_bytes) {
+        coll__node_close(node);
+        return coll__error(COLL_ERR_MEMORY, "out of memory for the node layer");
+    }
     node->segment = segment;
     node->head = segment->node;
     node->channels = (unsigned char *)segment->node + whole_pages(sizeof *node->head);
     node->channel_bytes = channel_bytes(segment->local_size);
     int status = segment->local_rank == 0 ? make_lock(node->head) : 0;
     if (status < 0) {
-        free(node);
+        coll__node_close(node);
         return status;
     }
     *out = node;
@@ -54,7 +63,36 @@ int coll__node_open(const coll__segment_t *segment, coll__node_t **out) {
 }
 
 void coll__node_close(coll__node_t *node) {
+    if (!node) return;
+    for (int i = 0; node->segment && node->heap && i < node->segment->local_size; i++)
+        if (node->heap[i]) munmap(node->heap[i], node->heap_bytes[i]);
+    free(node->heap);
+    free(node->heap_bytes);
     free(node);
+}
+
+int coll__node_map_heap(coll__node_t *node, int local_rank, pid_t pid, int fd, size_t bytes) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd);
+    int memory = open(path, O_RDWR | O_CLOEXEC);
+    if (memory < 0) return coll__error(COLL_ERR_TRANSPORT, "the heap of local rank %d cannot be opened: %s", local_rank, strerror(errno));
+    struct stat file;
+    void *base = MAP_FAILED;
+    if (fstat(memory, &file) == 0 && file.st_uid == geteuid() && (size_t)file.st_size == bytes)
+        base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory, 0);
+    close(memory);
+    if (base == MAP_FAILED) return coll__error(COLL_ERR_TRANSPORT, "the heap of local rank %d cannot be mapped", local_rank);
+    node->heap[local_rank] = base;
+    node->heap_bytes[local_rank] = bytes;
+    return 0;
+}
+
+void coll__node_use_heaps(coll__node_t *node) {
+    node->uses_heaps = true;
+}
+
+bool coll__node_uses_heaps(const coll__node_t *node) {
+    return node->uses_heaps;
 }
 
 static int lock(coll__node_head_t *head) {
@@ -108,6 +146,16 @@ static void leave_seat(coll__node_t *node, int index) {
     pthread_mutex_unlock(&node->head->lock);
 }
 
+static void free_channel(coll__channel_t *channel) {
+    free(channel->members);
+    free(channel->member);
+    free(channel->inputs);
+    free(channel->known_finished);
+    free(channel->send_at);
+    free(channel->recv_at);
+    free(channel);
+}
+
 static coll__channel_t *make_channel(coll__node_t *node, const int *members, int size, int rank, int channel) {
     coll__channel_t *made = calloc(1, sizeof *made);
     if (!made) return NULL;
@@ -115,18 +163,16 @@ static coll__channel_t *make_channel(coll__node_t *node, const int *members, int
     made->member = malloc((size_t)size * sizeof *made->member);
     made->inputs = malloc((size_t)size * sizeof *made->inputs);
     made->known_finished = calloc((size_t)size, sizeof *made->known_finished);
+    made->send_at = calloc((size_t)size, sizeof *made->send_at);
+    made->recv_at = calloc((size_t)size, sizeof *made->recv_at);
     made->node = node;
     made->size = size;
     made->rank = rank;
-    if (!made->members || !made->member || !made->inputs || !made->known_finished) {
-        free(made->members);
-        free(made->member);
-        free(made->inputs);
-        free(made->known_finished);
-        free(made);
+    if (!made->members || !made->member || !made->inputs || !made->known_finished || !made->send_at ||
+        !made->recv_at) {
+        free_channel(made);
         return NULL;
     }
-    if (channel < 0) return made;
     unsigned char *base = node->channels + (size_t)channel * node->channel_bytes;
     for (int i = 0; i < size; i++) {
         made->members[i] = members[i];
@@ -166,9 +212,5 @@ int coll__channel_attach(coll__node_t *node, uint64_t id, const int *members, in
 void coll__channel_detach(coll__channel_t *channel) {
     if (!channel) return;
     leave_seat(channel->node, channel->seat);
-    free(channel->members);
-    free(channel->member);
-    free(channel->inputs);
-    free(channel->known_finished);
-    free(channel);
+    free_channel(channel);
 }

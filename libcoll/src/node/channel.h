@@ -53,8 +53,17 @@ typedef struct coll__node_head {
     coll__node_seat_t seats[COLL__NODE_SEATS];
 } coll__node_head_t;
 
+/* Where a member's arrays lie in its heap: offset + 1, 0 for ordinary memory. In the inline bytes of a chunked operation's slot. */
+typedef struct coll__node_places {
+    uint64_t send, recv;
+} coll__node_places_t;
+_Static_assert(sizeof(coll__node_places_t) <= COLL__NODE_INLINE, "places must fit beside the flag");
+
 struct coll__node {
     const coll__segment_t *segment;
+    char **heap;        /* [local_size] where it is mapped here; NULL: it is not */
+    size_t *heap_bytes; /* [local_size] */
+    bool uses_heaps;
     coll__node_head_t *head;
     unsigned char *channels;
     size_t channel_bytes;
@@ -70,7 +79,9 @@ struct coll__channel {
     const void **inputs;           /* [size] for folds */
     uint64_t *known_finished;      /* [size] seen so far */
     uint64_t slot_sequence[COLL__NODE_SLOTS]; /* which operation used this rank's slot last */
-    size_t chunk_bytes;
+    const char **send_at; /* [size] a member's input of the operation under way, where this process reads it; NULL: staged */
+    char **recv_at;       /* [size] the same for its output */
+    size_t chunk_bytes;   /* of ordinary memory */
     int chunk_slots;
     uint64_t stage_guard, results_guard; /* counters that others must have reached before these are written again */
     uint64_t finished;
@@ -102,7 +113,7 @@ int coll__slot_step(coll__channel_t *channel, coll__node_op_t *op);
 int coll__slot_check(coll__node_op_t *op, int rank, const coll__node_slot_t *slot); /* 0 or COLL_ERR_MISMATCH */
 
 /* chunked.c */
-void coll__chunked_enter(coll__channel_t *channel, coll__node_op_t *op);
+void coll__chunked_places(const coll__node_op_t *op, coll__node_places_t *places);
 void coll__chunked_end(coll__channel_t *channel, const coll__node_op_t *op);
 int coll__chunked_step(coll__channel_t *channel, coll__node_op_t *op);
 int coll__chunked_missing(const coll__channel_t *channel, const coll__node_op_t *op, int *ranks, int capacity);

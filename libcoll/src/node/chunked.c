@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "node/channel.h"
+#include "node/heap.h"
 
 static uint64_t at_chunk(const coll__node_op_t *op, size_t chunks) {
     return op->sequence << COLL__NODE_CHUNK_BITS | chunks;
@@ -18,16 +19,25 @@ static bool reduces(const coll__node_op_t *op) {
     return op->operation == COLL_OP_REDUCE || op->operation == COLL_OP_ALLREDUCE;
 }
 
+static bool contributes(const coll__node_op_t *op, int rank) {
+    return op->operation != COLL_OP_BROADCAST || rank == op->root;
+}
+
+/* Does this member's output get written by others, part by part? A broadcast's and an allgather's is copied by itself. */
+static bool is_given(const coll__node_op_t *op, int rank) {
+    return op->operation == COLL_OP_ALLREDUCE || (op->operation == COLL_OP_REDUCE && rank == op->root);
+}
+
 /* ---- where things are ---- */
 
 struct piece {
     size_t offset, bytes; /* in the caller's data */
 };
 
-static struct piece chunk_of(const coll__channel_t *channel, const coll__node_op_t *op, size_t chunk) {
-    size_t offset = chunk * channel->chunk_bytes;
+static struct piece chunk_of(const coll__node_op_t *op, size_t chunk) {
+    size_t offset = chunk * op->chunk_bytes;
     size_t left = op->bytes - offset;
-    return (struct piece){offset, left < channel->chunk_bytes ? left : channel->chunk_bytes};
+    return (struct piece){offset, left < op->chunk_bytes ? left : op->chunk_bytes};
 }
 
 /* The part of a chunk that `rank` folds: cut at cache lines, so that no line is written by two. */
@@ -46,6 +56,36 @@ static unsigned char *stage_of(const coll__channel_t *channel, int rank, size_t 
 
 static unsigned char *results_of(const coll__channel_t *channel, size_t chunk) {
     return channel->results + chunk % (size_t)channel->chunk_slots * channel->chunk_bytes;
+}
+
+static const char *own_input(const coll__node_op_t *op) {
+    return op->operation == COLL_OP_BROADCAST ? op->recv : op->send;
+}
+
+void coll__chunked_places(const coll__node_op_t *op, coll__node_places_t *places) {
+    uint64_t offset;
+    const void *input = own_input(op);
+    if (input && coll__heap_find(input, op->bytes, &offset)) places->send = offset + 1;
+    if (op->recv && coll__heap_find(op->recv, op->bytes, &offset)) places->recv = offset + 1;
+}
+
+/* What a member has said of its arrays, as addresses of this process. */
+static void locate(coll__channel_t *channel, const coll__node_op_t *op, int rank) {
+    coll__node_places_t places;
+    memcpy(&places, coll__channel_slot(channel, rank, op->sequence)->inline_, sizeof places);
+    char *heap = channel->node->heap[channel->members[rank]];
+    size_t room = channel->node->heap_bytes[channel->members[rank]];
+    bool reads = places.send && places.send - 1 + op->bytes <= room, writes = places.recv && places.recv - 1 + op->bytes <= room;
+    if (rank == channel->rank) heap = NULL; /* told apart by own_places() */
+    channel->send_at[rank] = heap && reads ? heap + places.send - 1 : NULL;
+    channel->recv_at[rank] = heap && writes ? heap + places.recv - 1 : NULL;
+}
+
+/* Its own arrays, as the others see them. */
+static coll__node_places_t own_places(const coll__channel_t *channel, const coll__node_op_t *op) {
+    coll__node_places_t places;
+    memcpy(&places, coll__channel_slot(channel, channel->rank, op->sequence)->inline_, sizeof places);
+    return places;
 }
 
 /* ---- who is how far ---- */
@@ -71,34 +111,29 @@ static void reach(const coll__channel_t *channel, enum which which, uint64_t val
 
 /* ---- the three ---- */
 
-static bool stages(const coll__channel_t *channel, const coll__node_op_t *op) {
-    return op->operation != COLL_OP_BROADCAST || channel->rank == op->root;
-}
-
 static bool can_stage(const coll__channel_t *channel, const coll__node_op_t *op, size_t chunk) {
-    if (!stages(channel, op)) return true;
+    if (!op->stages) return true;
     size_t slots = (size_t)channel->chunk_slots;
     return others_reached(channel, FOLDED, chunk < slots ? channel->stage_guard : at_chunk(op, chunk - slots + 1));
 }
 
 static void stage(coll__channel_t *channel, coll__node_op_t *op, size_t chunk) {
-    if (!stages(channel, op)) return;
-    struct piece piece = chunk_of(channel, op, chunk);
-    unsigned char *to = stage_of(channel, channel->rank, chunk);
-    const unsigned char *from =
-        (const unsigned char *)(op->operation == COLL_OP_BROADCAST ? op->recv : op->send) + piece.offset;
-    if (reduces(op)) {
-        struct piece own = part_of(channel, piece.bytes, channel->rank);
-        size_t after = own.offset + own.bytes;
-        memcpy(to, from, own.offset);
-        memcpy(to + after, from + after, piece.bytes - after);
-        return;
-    }
-    memcpy(to, from, piece.bytes);
+    struct piece piece = chunk_of(op, chunk);
+    const char *from = own_input(op) + piece.offset;
     if (op->operation == COLL_OP_ALLGATHER) {
-        unsigned char *place = (unsigned char *)op->recv + (size_t)channel->rank * op->bytes + piece.offset;
+        char *place = (char *)op->recv + (size_t)channel->rank * op->bytes + piece.offset;
         if (place != from) memcpy(place, from, piece.bytes);
     }
+    if (!op->stages) return;
+    unsigned char *to = stage_of(channel, channel->rank, chunk);
+    if (!reduces(op)) {
+        memcpy(to, from, piece.bytes);
+        return;
+    }
+    struct piece own = part_of(channel, piece.bytes, channel->rank);
+    size_t after = own.offset + own.bytes;
+    memcpy(to, from, own.offset);
+    memcpy(to + after, from + after, piece.bytes - after);
 }
 
 static bool can_fold(const coll__channel_t *channel, const coll__node_op_t *op, size_t chunk) {
@@ -111,48 +146,73 @@ static bool can_fold(const coll__channel_t *channel, const coll__node_op_t *op, 
            others_reached(channel, TAKEN, chunk < slots ? channel->results_guard : at_chunk(op, chunk - slots + 1));
 }
 
+/* A member's data of a chunk, where this rank reads it. */
+static const void *input_of(const coll__channel_t *channel, const coll__node_op_t *op, int rank, size_t chunk) {
+    size_t offset = chunk * op->chunk_bytes;
+    if (rank == channel->rank) return own_input(op) + offset;
+    if (channel->send_at[rank]) return channel->send_at[rank] + offset;
+    return stage_of(channel, rank, chunk);
+}
+
+/* Folds this rank's part of a chunk, block by block so that a result is in the cache when it is given to the others. */
 static void fold_part(coll__channel_t *channel, coll__node_op_t *op, size_t chunk) {
-    struct piece piece = chunk_of(channel, op, chunk), own = part_of(channel, piece.bytes, channel->rank);
+    enum { BLOCK_BYTES = 16 << 10 };
+    struct piece piece = chunk_of(op, chunk), own = part_of(channel, piece.bytes, channel->rank);
     size_t element = op->bytes / op->count;
-    if (own.bytes == 0) return;
-    for (int rank = 0; rank < channel->size; rank++)
-        channel->inputs[rank] = (rank == channel->rank ? (const unsigned char *)op->send + piece.offset
-                                                       : stage_of(channel, rank, chunk)) +
-                                own.offset;
-    unsigned char *result = results_of(channel, chunk) + own.offset;
-    bool mine = op->operation == COLL_OP_ALLREDUCE || channel->rank == op->root;
-    unsigned char *target = mine ? (unsigned char *)op->recv + piece.offset + own.offset : result;
-    coll__data_fold(op->op, op->dtype, channel->inputs, channel->size, target, own.bytes / element);
-    if (target != result && op->operation == COLL_OP_ALLREDUCE) memcpy(result, target, own.bytes);
+    unsigned char *results = results_of(channel, chunk);
+    for (size_t done = 0; done < own.bytes; done += BLOCK_BYTES) {
+        size_t at = own.offset + done, bytes = own.bytes - done < BLOCK_BYTES ? own.bytes - done : BLOCK_BYTES;
+        for (int rank = 0; rank < channel->size; rank++)
+            channel->inputs[rank] = (const char *)input_of(channel, op, rank, chunk) + at;
+        char *target = NULL;
+        bool ordinary = false;
+        for (int i = 0; i < channel->size; i++) {
+            int rank = (channel->rank + i) % channel->size;
+            if (!is_given(op, rank)) continue;
+            char *place = i == 0 ? op->recv : channel->recv_at[rank];
+            if (!place) {
+                ordinary = true;
+                continue;
+            }
+            place += piece.offset + at;
+            if (target)
+                memcpy(place, target, bytes);
+            else
+                coll__data_fold(op->op, op->dtype, channel->inputs, channel->size, target = place, bytes / element);
+        }
+        if (!ordinary) continue;
+        if (target)
+            memcpy(results + at, target, bytes);
+        else
+            coll__data_fold(op->op, op->dtype, channel->inputs, channel->size, results + at, bytes / element);
+    }
 }
 
 static void fold(coll__channel_t *channel, coll__node_op_t *op, size_t chunk) {
-    struct piece piece = chunk_of(channel, op, chunk);
-    unsigned char *recv = (unsigned char *)op->recv + piece.offset;
+    struct piece piece = chunk_of(op, chunk);
+    char *recv = (char *)op->recv + piece.offset;
     if (reduces(op)) {
         fold_part(channel, op, chunk);
     } else if (op->operation == COLL_OP_BROADCAST) {
-        if (channel->rank != op->root) memcpy(recv, stage_of(channel, op->root, chunk), piece.bytes);
+        if (channel->rank != op->root) memcpy(recv, input_of(channel, op, op->root, chunk), piece.bytes);
     } else {
         for (int i = 1; i < channel->size; i++) {
             int rank = (channel->rank + i) % channel->size;
-            memcpy(recv + (size_t)rank * op->bytes, stage_of(channel, rank, chunk), piece.bytes);
+            memcpy(recv + (size_t)rank * op->bytes, input_of(channel, op, rank, chunk), piece.bytes);
         }
     }
 }
 
-static bool takes(const coll__channel_t *channel, const coll__node_op_t *op) {
-    return op->operation == COLL_OP_ALLREDUCE || (op->operation == COLL_OP_REDUCE && channel->rank == op->root);
-}
-
+/* Also who has nothing to take waits for the others, when they read or write its arrays in place. */
 static bool can_take(const coll__channel_t *channel, const coll__node_op_t *op, size_t chunk) {
-    return !takes(channel, op) || others_reached(channel, FOLDED, at_chunk(op, chunk + 1));
+    bool needs_others = is_given(op, channel->rank) || (contributes(op, channel->rank) && !op->stages);
+    return !needs_others || others_reached(channel, FOLDED, at_chunk(op, chunk + 1));
 }
 
 static void take(coll__channel_t *channel, coll__node_op_t *op, size_t chunk) {
-    if (!takes(channel, op)) return;
-    struct piece piece = chunk_of(channel, op, chunk), own = part_of(channel, piece.bytes, channel->rank);
-    unsigned char *recv = (unsigned char *)op->recv + piece.offset;
+    if (!op->takes) return;
+    struct piece piece = chunk_of(op, chunk), own = part_of(channel, piece.bytes, channel->rank);
+    char *recv = (char *)op->recv + piece.offset;
     const unsigned char *results = results_of(channel, chunk);
     size_t after = own.offset + own.bytes;
     memcpy(recv, results, own.offset);
@@ -161,50 +221,70 @@ static void take(coll__channel_t *channel, coll__node_op_t *op, size_t chunk) {
 
 /* ---- the operation ---- */
 
-void coll__chunked_enter(coll__channel_t *channel, coll__node_op_t *op) {
-    op->chunks = (op->bytes + channel->chunk_bytes - 1) / channel->chunk_bytes;
-    /* To be in this operation is to have finished all earlier ones. */
-    reach(channel, TAKEN, at_chunk(op, 0));
-    reach(channel, FOLDED, at_chunk(op, 0));
-    reach(channel, STAGED, at_chunk(op, 0));
-}
-
-/* The flags of the slots carry the fingerprints: each other member's is looked at once, as soon as it is there. */
-static int check_calls(const coll__channel_t *channel, coll__node_op_t *op) {
-    for (; op->seen < channel->size - 1; op->seen++) {
-        int rank = (channel->rank + 1 + op->seen) % channel->size;
-        const coll__node_slot_t *slot = coll__channel_slot(channel, rank, op->sequence);
-        if (atomic_load_explicit(&slot->sequence, memory_order_acquire) != op->sequence) return 0;
-        int status = coll__slot_check(op, rank, slot);
-        if (status < 0) return status;
-    }
-    return 0;
-}
-
 /* Done or given up: others may still read what this rank has staged and folded, until they are past this operation. */
 void coll__chunked_end(coll__channel_t *channel, const coll__node_op_t *op) {
     channel->stage_guard = channel->results_guard = at_chunk(op, op->chunks);
 }
 
+/* The flags of the slots carry the fingerprints, and where arrays lie: each other member's is looked at once. */
+static int see_flags(coll__channel_t *channel, coll__node_op_t *op) {
+    for (; op->seen < channel->size - 1; op->seen++) {
+        int rank = (channel->rank + 1 + op->seen) % channel->size;
+        const coll__node_slot_t *slot = coll__channel_slot(channel, rank, op->sequence);
+        if (atomic_load_explicit(&slot->sequence, memory_order_acquire) != op->sequence) return COLL__AGAIN;
+        int status = coll__slot_check(op, rank, slot);
+        if (status < 0) return status;
+        locate(channel, op, rank);
+    }
+    return 0;
+}
+
+/* With every array in symmetric memory nothing passes through stages, and chunks may be larger. All members see the same flags
+ * and decide alike; a member with an ordinary array knows without them. */
+static bool all_in_place(const coll__channel_t *channel, const coll__node_op_t *op) {
+    for (int rank = 0; rank < channel->size; rank++) {
+        if (rank == channel->rank) continue;
+        if (contributes(op, rank) && !channel->send_at[rank]) return false;
+        if (is_given(op, rank) && !channel->recv_at[rank]) return false;
+    }
+    return true;
+}
+
+static int enter(coll__channel_t *channel, coll__node_op_t *op) {
+    coll__node_places_t places = own_places(channel, op);
+    op->stages = contributes(op, channel->rank) && !places.send;
+    op->takes = is_given(op, channel->rank) && !places.recv;
+    bool ordinary = op->stages || op->takes;
+    int status = ordinary ? 0 : see_flags(channel, op);
+    if (status != 0) return status;
+    op->chunk_bytes = !ordinary && all_in_place(channel, op) ? COLL__NODE_STAGE : channel->chunk_bytes;
+    op->chunks = (op->bytes + op->chunk_bytes - 1) / op->chunk_bytes;
+    /* To be in this operation is to have finished all earlier ones. */
+    reach(channel, TAKEN, at_chunk(op, 0));
+    reach(channel, FOLDED, at_chunk(op, 0));
+    reach(channel, STAGED, at_chunk(op, 0));
+    return 0;
+}
+
 int coll__chunked_step(coll__channel_t *channel, coll__node_op_t *op) {
+    int status = op->chunks ? 0 : enter(channel, op);
+    if (status != 0) return status;
     for (;;) {
         bool moved = false;
-        if (op->seen < channel->size - 1) {
-            int status = check_calls(channel, op);
-            if (status < 0) return status;
-        }
+        status = see_flags(channel, op);
+        if (status < 0) return status;
         if (op->staged < op->chunks && can_stage(channel, op, op->staged)) {
             stage(channel, op, op->staged++);
             reach(channel, STAGED, at_chunk(op, op->staged));
             moved = true;
         }
-        if (op->folded < op->staged && can_fold(channel, op, op->folded)) {
-            int status = check_calls(channel, op); /* whoever staged has shown its call before */
-            if (status < 0) return status;
+        /* Whoever has staged has shown its flag before; a broadcast needs the root's alone, but all are cheap to wait for. */
+        if (op->folded < op->staged && can_fold(channel, op, op->folded) && (status = see_flags(channel, op)) == 0) {
             fold(channel, op, op->folded++);
             reach(channel, FOLDED, at_chunk(op, op->folded));
             moved = true;
         }
+        if (status < 0) return status;
         if (op->taken < op->folded && can_take(channel, op, op->taken)) {
             take(channel, op, op->taken++);
             reach(channel, TAKEN, at_chunk(op, op->taken));
@@ -223,7 +303,8 @@ int coll__chunked_missing(const coll__channel_t *channel, const coll__node_op_t 
     int count = 0;
     for (int rank = 0; rank < channel->size && count < capacity; rank++) {
         if (rank == channel->rank) continue;
-        bool behind = atomic_load(&channel->member[rank]->staged) < at_chunk(op, op->folded + 1) ||
+        bool behind = atomic_load(&coll__channel_slot(channel, rank, op->sequence)->sequence) != op->sequence ||
+                      atomic_load(&channel->member[rank]->staged) < at_chunk(op, op->folded + 1) ||
                       atomic_load(&channel->member[rank]->folded) < at_chunk(op, op->taken + 1);
         if (behind) ranks[count++] = rank;
     }

@@ -9,7 +9,8 @@
  *            place and folds in rank order. One line each way for 32 bytes or less.
  *   chunked  larger: the data passes through the cache in chunks. Every rank stages the parts that others need, folds its own
  *            part of the chunk for all, and takes the other parts from where they were folded; the three follow each other
- *            as closely as the ranks' counters allow.
+ *            as closely as the ranks' counters allow. What lies in symmetric memory (heap.h) is neither staged nor taken:
+ *            it is read and written in place, on whichever ranks it is.
  * Reductions fold in rank order in both forms, so that a result does not depend on size or form.
  */
 #ifndef COLL__NODE_H
@@ -20,6 +21,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum { COLL__NODE_SLOT_BYTES = 8192 };
 
@@ -42,15 +44,22 @@ typedef struct coll__node_op {
     int other_rank; /* after COLL_ERR_MISMATCH: who called something else, where, and what */
     uint64_t other_sequence, other_fingerprint;
 
+    bool stages, takes; /* chunked: its input is ordinary memory; its output is */
     bool shown;     /* the rest is the node layer's own */
     int seen;       /* members whose flag was seen, from the next one on around the ring */
-    size_t chunks, staged, folded, taken;
+    size_t chunk_bytes, chunks, staged, folded, taken;
     struct coll__node_op *prev, *next;
 } coll__node_op_t;
 
 size_t coll__node_region_bytes(int local_size); /* a multiple of the page size */
 int coll__node_open(const coll__segment_t *segment, coll__node_t **node);
 void coll__node_close(coll__node_t *node);
+
+/* Maps the heap of a local rank, found in its process by number; 0 or an error, after which that rank's arrays are ordinary. */
+int coll__node_map_heap(coll__node_t *node, int local_rank, pid_t pid, int fd, size_t bytes);
+/* Once it is agreed that every rank of the node has mapped every other's heap. */
+void coll__node_use_heaps(coll__node_t *node);
+bool coll__node_uses_heaps(const coll__node_t *node);
 
 /* A channel for the communicator `id`; `members` are local ranks in its order. *channel is NULL, on every member alike, when
  * none is left: the communicator uses messages. */

@@ -17,14 +17,13 @@ static void finish(coll__channel_t *channel, const coll__node_op_t *op) {
 static int advance(coll__channel_t *channel, coll__node_op_t *op) {
     if (!op->shown && !coll__slot_show(channel, op)) return COLL__AGAIN;
     if (!coll__node_is_chunked(op)) return coll__slot_step(channel, op);
-    if (op->chunks == 0) coll__chunked_enter(channel, op);
     return coll__chunked_step(channel, op);
 }
 
 void coll__node_prepare(coll__node_op_t *op) {
     op->shown = false;
     op->seen = 0;
-    op->chunks = op->staged = op->folded = op->taken = 0;
+    op->chunk_bytes = op->chunks = op->staged = op->folded = op->taken = 0;
 }
 
 int coll__node_try(coll__channel_t *channel, coll__node_op_t *op) {

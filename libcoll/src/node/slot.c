@@ -35,8 +35,13 @@ bool coll__slot_show(coll__channel_t *channel, coll__node_op_t *op) {
     slot->fingerprint = op->fingerprint;
     slot->previous = op->previous;
     slot->finished = channel->finished;
-    if (op->bytes && !coll__node_is_chunked(op) && contributes(channel, op))
+    if (coll__node_is_chunked(op)) {
+        coll__node_places_t places = {0};
+        if (channel->node->uses_heaps) coll__chunked_places(op, &places);
+        memcpy(slot->inline_, &places, sizeof places);
+    } else if (op->bytes && contributes(channel, op)) {
         memcpy((void *)data_of(op, slot), op->operation == COLL_OP_BROADCAST ? op->recv : op->send, op->bytes);
+    }
     atomic_store_explicit(&slot->sequence, op->sequence, memory_order_release);
     coll__channel_ring(channel);
     op->shown = true;
