@@ -34,7 +34,8 @@ static double bare(struct line *lines, int rank, unsigned long *at, double *sum)
     for (int i = 0; i < BLOCK; i++) {
         lines[rank].value = 1 + rank;
         atomic_store_explicit(&lines[rank].flag, ++*at, memory_order_release);
-        while (atomic_load_explicit(&lines[!rank].flag, memory_order_acquire) < *at) __builtin_ia32_pause();
+        while (atomic_load_explicit(&lines[!rank].flag, memory_order_acquire) < *at)
+            __builtin_ia32_pause();
         *sum += lines[0].value + lines[1].value;
     }
     return *sum;
@@ -72,7 +73,8 @@ static int run(int rank, struct line *lines) {
         double start = now_us();
         bare(lines, rank, &at, &sum);
         double middle = now_us();
-        for (int i = 0; i < BLOCK; i++) coll_allreduce(&x, &y, 1, COLL_FLOAT64, COLL_SUM, comm);
+        for (int i = 0; i < BLOCK; i++)
+            coll_allreduce(&x, &y, 1, COLL_FLOAT64, COLL_SUM, comm);
         double end = now_us();
         for (int i = 0; i < BLOCK; i++) {
             coll_start(handle);
@@ -81,11 +83,13 @@ static int run(int rank, struct line *lines) {
         persistent[block] = (now_us() - end) / BLOCK;
         flags[block] = (middle - start) / BLOCK;
         calls[block] = (end - middle) / BLOCK;
-        if (y != 3) return 2;
+        if (y != 3)
+            return 2;
     }
     if (rank == 0) {
         double f = median(flags), c = median(calls), p = median(persistent);
-        printf("bare flags %.4f us, coll_allreduce %.4f us (%.2f x), persistent %.4f us (%.2f x)\n", f, c, c / f, p, p / f);
+        printf("bare flags %.4f us, coll_allreduce %.4f us (%.2f x), persistent %.4f us (%.2f x)\n", f, c, c / f, p,
+               p / f);
     }
     coll_request_free(handle);
     coll_finalize();
@@ -101,7 +105,8 @@ int main(void) {
     setenv("COLL_PORT", port, 1);
     setenv("COLL_SECRET", "node_latency", 1);
     pid_t child = fork();
-    if (child == 0) exit(run(1, lines));
+    if (child == 0)
+        exit(run(1, lines));
     int failed = run(0, lines), status = 0;
     waitpid(child, &status, 0);
     return failed || status;

@@ -203,8 +203,8 @@ int coll_broadcast_init(void *buffer, size_t count, coll_dtype_t dtype, int root
                         coll_request_t **request);
 int coll_reduce_init(const void *send, void *recv, size_t count, coll_dtype_t dtype, coll_op_t op, int root,
                      coll_comm_t *comm, coll_request_t **request);
-int coll_allreduce_init(const void *send, void *recv, size_t count, coll_dtype_t dtype, coll_op_t op,
-                        coll_comm_t *comm, coll_request_t **request);
+int coll_allreduce_init(const void *send, void *recv, size_t count, coll_dtype_t dtype, coll_op_t op, coll_comm_t *comm,
+                        coll_request_t **request);
 int coll_allgather_init(const void *send, void *recv, size_t count, coll_dtype_t dtype, coll_comm_t *comm,
                         coll_request_t **request);
 
@@ -236,9 +236,9 @@ int coll_post_error(coll_comm_t *comm, coll_operation_t operation, const char *m
 
 /* ---- 7. Memory ---------------------------------------------------------------------------------------------- */
 
-/* Symmetric memory: collectives of ranks on one node read and write it in place, whichever ranks use it, and at any offset.
- * Aligned to 64 bytes; zero at first only by accident. Local; works before coll_init() too. A forked child shares it with
- * its parent. */
+/* Symmetric memory: collectives of ranks on one node read and write it in place, whichever ranks use it, and at any
+ * offset. Aligned to 64 bytes; zero at first only by accident. Local; works before coll_init() too. A forked child
+ * shares it with its parent. */
 int coll_alloc(size_t bytes, void **memory);
 int coll_free(void *memory);
 
@@ -276,13 +276,13 @@ int coll_env_get(size_t index, coll_env_info_t *info);
 
 typedef struct coll_algo_info {
     coll_operation_t operation;
-    const char *name;     /* "ring" */
-    const char *summary;  /* one line */
+    const char *name;         /* "ring" */
+    const char *summary;      /* one line */
     const char *restrictions; /* in words, or "" */
-    const char *rounds;   /* closed form in P, as text */
-    const char *bytes;    /* bytes that the busiest rank sends, closed form in P and n, as text */
-    const char *source;   /* the paper */
-    int ordered;          /* 1: folds in rank order */
+    const char *rounds;       /* closed form in P, as text */
+    const char *bytes;        /* bytes that the busiest rank sends, closed form in P and n, as text */
+    const char *source;       /* the paper */
+    int ordered;              /* 1: folds in rank order */
 } coll_algo_info_t;
 
 size_t coll_algo_count(void);
@@ -292,8 +292,8 @@ int coll_algo_get(size_t index, coll_algo_info_t *info);
 typedef struct coll_step_info {
     const char *kind; /* "send", "recv", "reduce", "copy" */
     int round;
-    int peer;     /* of send and recv; -1 otherwise */
-    size_t bytes; /* payload */
+    int peer;                    /* of send and recv; -1 otherwise */
+    size_t bytes;                /* payload */
     const char *source, *target; /* "send+0", "recv+64", "scratch+0", or "" */
 } coll_step_info_t;
 

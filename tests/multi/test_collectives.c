@@ -22,7 +22,8 @@ static double value(int rank, size_t i) {
 
 static double *filled(int rank, size_t count) {
     double *x = malloc((count + 1) * sizeof *x);
-    for (size_t i = 0; i < count; i++) x[i] = value(rank, i);
+    for (size_t i = 0; i < count; i++)
+        x[i] = value(rank, i);
     x[count] = -77; /* a canary */
     return x;
 }
@@ -30,8 +31,10 @@ static double *filled(int rank, size_t count) {
 static int is_sum(const double *y, size_t count, int size) {
     for (size_t i = 0; i < count; i++) {
         double sum = 0;
-        for (int rank = 0; rank < size; rank++) sum += value(rank, i);
-        if (y[i] != sum) return 0;
+        for (int rank = 0; rank < size; rank++)
+            sum += value(rank, i);
+        if (y[i] != sum)
+            return 0;
     }
     return 1;
 }
@@ -53,7 +56,8 @@ static int all_of(coll_comm_t *comm, int rank, int size, size_t count) {
         coll__check(memcmp(input, before, count * sizeof *input) == 0);
         coll__check(rank != root || (is_sum(output, count, size) && output[count] == -77));
         coll__check_ok(coll_broadcast(input, count, COLL_FLOAT64, root, comm));
-        for (size_t i = 0; i < count; i++) coll__check(input[i] == value(root, i));
+        for (size_t i = 0; i < count; i++)
+            coll__check(input[i] == value(root, i));
         coll__check(input[count] == -77);
         free(input);
         free(output);
@@ -61,13 +65,15 @@ static int all_of(coll_comm_t *comm, int rank, int size, size_t count) {
 
     coll__check_ok(coll_allgather(before, wide, count, COLL_FLOAT64, comm));
     for (int from = 0; from < size; from++)
-        for (size_t i = 0; i < count; i++) coll__check(wide[(size_t)from * count + i] == value(from, i));
+        for (size_t i = 0; i < count; i++)
+            coll__check(wide[(size_t)from * count + i] == value(from, i));
     coll__check(wide[(size_t)size * count] == -78);
     memset(wide, 0, (size_t)size * count * sizeof *wide);
     memcpy(wide + (size_t)rank * count, before, count * sizeof *wide);
     coll__check_ok(coll_allgather(COLL_IN_PLACE, wide, count, COLL_FLOAT64, comm));
     for (int from = 0; from < size; from++)
-        for (size_t i = 0; i < count; i++) coll__check(wide[(size_t)from * count + i] == value(from, i));
+        for (size_t i = 0; i < count; i++)
+            coll__check(wide[(size_t)from * count + i] == value(from, i));
 
     coll__check_ok(coll_barrier(comm));
     free(x);
@@ -123,10 +129,13 @@ static int in_flight(int rank, int size, void *arg) {
             int i = (k * 7 + rank * 3 + round) % AT_ONCE;
             size_t count = COUNTS[(i + round) % (COUNT_OF_COUNTS - 1)];
             coll__check_ok(coll_wait(requests[i], -1));
-            if (i % 4 == 0) coll__check(is_sum(y[i], count, size));
+            if (i % 4 == 0)
+                coll__check(is_sum(y[i], count, size));
             if (i % 4 == 1)
-                for (size_t j = 0; j < count; j++) coll__check(x[i][j] == value(i % size, j));
-            if (i % 4 == 2 && count) coll__check(y[i][count * (size_t)(size - 1)] == value(size - 1, 0));
+                for (size_t j = 0; j < count; j++)
+                    coll__check(x[i][j] == value(i % size, j));
+            if (i % 4 == 2 && count)
+                coll__check(y[i][count * (size_t)(size - 1)] == value(size - 1, 0));
         }
         for (int i = 0; i < AT_ONCE; i++) {
             coll_request_free(requests[i]);
@@ -160,7 +169,8 @@ static int persistent(int rank, int size, void *arg) {
     }
     coll__check_ok(coll_start(handle[0]));
     int done = 0;
-    while (!done) coll__check_ok(coll_test(handle[0], &done));
+    while (!done)
+        coll__check_ok(coll_test(handle[0], &done));
     for (int i = 0; i < HANDLES; i++) {
         coll__check_ok(coll_request_free(handle[i]));
         free(x[i]);
@@ -216,7 +226,8 @@ static int communicators(int rank, int size, void *arg) {
     coll__check(coll_comm_size(node) == size && coll_comm_local_size(node) == size && coll_comm_node_count(node) == 1);
     coll__check_ok(coll_barrier(node));
     coll__check_ok(coll_barrier(copy));
-    if (half) coll__check_ok(coll_barrier(half));
+    if (half)
+        coll__check_ok(coll_barrier(half));
     coll__check(coll_comm_free(world) == COLL_ERR_ARG);
     coll__check_ok(coll_finalize());
     coll__check(coll_barrier(copy) == COLL_ERR_CLOSED);
@@ -233,7 +244,8 @@ static int symmetric(int rank, int size, void *arg) {
     coll__check_ok(coll_alloc((LARGE + 2 * SHIFT) * sizeof(double), &memory[0])); /* before init too */
     coll__check_ok(coll_init(NULL, &comm));
     coll__check_ok(coll_alloc((LARGE * (size_t)size + 2 * SHIFT) * sizeof(double), &memory[1]));
-    double *plain[2] = {malloc((LARGE + 2 * SHIFT) * sizeof(double)), malloc((LARGE * (size_t)size + 2 * SHIFT) * sizeof(double))};
+    double *plain[2] = {malloc((LARGE + 2 * SHIFT) * sizeof(double)),
+                        malloc((LARGE * (size_t)size + 2 * SHIFT) * sizeof(double))};
     for (int mix = 0; mix < 16; mix++)
         for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
             size_t count = counts[c];
@@ -241,11 +253,13 @@ static int symmetric(int rank, int size, void *arg) {
             double *x = (in ? memory[0] : plain[0]), *y = (out ? memory[1] : plain[1]);
             x += SHIFT;
             y += SHIFT;
-            for (size_t i = 0; i < count; i++) x[i] = value(rank, i);
+            for (size_t i = 0; i < count; i++)
+                x[i] = value(rank, i);
             y[count] = x[count] = x[-1] = -5;
             coll__check_ok(coll_allreduce(x, y, count, COLL_FLOAT64, COLL_SUM, comm));
             coll__check(is_sum(y, count, size) && y[count] == -5);
-            for (size_t i = 0; i < count; i++) coll__check(x[i] == value(rank, i));
+            for (size_t i = 0; i < count; i++)
+                coll__check(x[i] == value(rank, i));
             for (int root = 0; root < size; root++) {
                 memset(y, 0, count * sizeof *y);
                 coll__check_ok(coll_reduce(x, rank == root ? y : NULL, count, COLL_FLOAT64, COLL_SUM, root, comm));
@@ -253,11 +267,13 @@ static int symmetric(int rank, int size, void *arg) {
                 coll__check(x[-1] == -5 && x[count] == -5 && x[0] == value(rank, 0));
                 memcpy(y, x, count * sizeof *y);
                 coll__check_ok(coll_broadcast(y, count, COLL_FLOAT64, root, comm));
-                for (size_t i = 0; i < count; i++) coll__check(y[i] == value(root, i));
+                for (size_t i = 0; i < count; i++)
+                    coll__check(y[i] == value(root, i));
             }
             coll__check_ok(coll_allgather(x, y, count, COLL_FLOAT64, comm));
             for (int from = 0; from < size; from++)
-                for (size_t i = 0; i < count; i++) coll__check(y[(size_t)from * count + i] == value(from, i));
+                for (size_t i = 0; i < count; i++)
+                    coll__check(y[(size_t)from * count + i] == value(from, i));
             coll__check_ok(coll_allreduce(COLL_IN_PLACE, x, count, COLL_FLOAT64, COLL_SUM, comm));
             coll__check(is_sum(x, count, size) && x[-1] == -5 && x[count] == -5);
         }
@@ -358,8 +374,10 @@ static int one_row(int rank, int size, void *arg) {
     coll_comm_t *comm;
     coll__check_ok(coll_init(NULL, &comm));
     int status = all_of(comm, rank, size, 5);
-    if (status == 0) status = all_of(comm, rank, size, 3001);
-    if (status == 0) status = all_of(comm, rank, size, 0);
+    if (status == 0)
+        status = all_of(comm, rank, size, 3001);
+    if (status == 0)
+        status = all_of(comm, rank, size, 0);
     coll__check_ok(coll_finalize());
     return status;
 }
@@ -373,7 +391,8 @@ static void test_every_row(void **state) {
         snprintf(rule, sizeof rule, "%s:%s", coll_operation_name(row.operation), row.name);
         setenv("COLL_TUNE", rule, 1);
         at(4, one_row);
-        if (strcmp(row.name, "neighbour_exchange") != 0) at(3, one_row); /* even numbers only */
+        if (strcmp(row.name, "neighbour_exchange") != 0)
+            at(3, one_row); /* even numbers only */
         unsetenv("COLL_TUNE");
     }
 }

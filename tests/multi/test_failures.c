@@ -20,7 +20,8 @@ static double seconds(void) {
 }
 
 static int message_has(const char *text) {
-    if (strstr(coll_error_message(), text)) return 1;
+    if (strstr(coll_error_message(), text))
+        return 1;
     fprintf(stderr, "message is: %s\n     wanted: %s\n", coll_error_message(), text);
     return 0;
 }
@@ -28,7 +29,8 @@ static int message_has(const char *text) {
 static int names_only(int rank) {
     int ranks[8];
     size_t count = coll_error_ranks(ranks, 8);
-    if (count == 1 && ranks[0] == rank) return 1;
+    if (count == 1 && ranks[0] == rank)
+        return 1;
     fprintf(stderr, "names %zu ranks, first %d, wanted only %d: %s\n", count, count ? ranks[0] : -1, rank,
             coll_error_message());
     return 0;
@@ -102,7 +104,8 @@ static int mismatched_operation(int rank, int size, void *arg) {
         usleep(10000);
         status = coll_barrier(comm);
     }
-    if (status != COLL_ERR_MISMATCH) fprintf(stderr, "case %d/%d rank %d: %s\n", which[0], which[1], rank, coll_error_message());
+    if (status != COLL_ERR_MISMATCH)
+        fprintf(stderr, "case %d/%d rank %d: %s\n", which[0], which[1], rank, coll_error_message());
     coll__check(status == COLL_ERR_MISMATCH);
     coll__check(seconds() - start < 3);
     coll__check_ok(coll_finalize());
@@ -155,7 +158,8 @@ static int stopped(int rank, int size, void *arg) {
         pause();
         return 0;
     }
-    if (rank == (victim + 1) % size) coll__rank_signal(victim, SIGSTOP);
+    if (rank == (victim + 1) % size)
+        coll__rank_signal(victim, SIGSTOP);
     usleep(100000);
     double start = seconds();
     int status = coll_allreduce(&x, &y, 1, COLL_FLOAT64, COLL_SUM, comm);
@@ -176,7 +180,8 @@ static int killed(int rank, int size, void *arg) {
     coll_comm_t *comm;
     double x[1000] = {0}, y[1000];
     coll__check_ok(coll_init(NULL, &comm));
-    if (rank == victim) coll__rank_signal_after(rank, SIGKILL, 0.05);
+    if (rank == victim)
+        coll__rank_signal_after(rank, SIGKILL, 0.05);
     double start = seconds();
     int status = 0;
     while (status == 0 && seconds() - start < 20)
@@ -229,14 +234,17 @@ static int late_and_siblings(int rank, int size, void *arg) {
     coll__check_ok(coll_init(NULL, &world));
     coll__check_ok(coll_comm_dup(world, &a));
     coll__check_ok(coll_comm_dup(world, &b));
-    if (rank == 0) usleep(1500000);
+    if (rank == 0)
+        usleep(1500000);
     coll__check_ok(coll_allreduce(&x, &y, 1, COLL_FLOAT64, COLL_SUM, a));
     coll__check(y == size);
     coll__check_ok(coll_comm_set_timeout(a, 0.3));
-    if (rank != 0) coll__check(coll_barrier(a) == COLL_ERR_TIMEOUT && names_only(0));
+    if (rank != 0)
+        coll__check(coll_barrier(a) == COLL_ERR_TIMEOUT && names_only(0));
     coll__check_ok(coll_allreduce(&x, &y, 1, COLL_FLOAT64, COLL_SUM, b));
     coll__check(y == size);
-    if (rank == 0) coll__check(coll_barrier(a) == COLL_ERR_TIMEOUT && message_has("reported by"));
+    if (rank == 0)
+        coll__check(coll_barrier(a) == COLL_ERR_TIMEOUT && message_has("reported by"));
     coll__check_ok(coll_barrier(world));
     coll__check_ok(coll_finalize());
     return 0;
@@ -264,7 +272,8 @@ static int misused(int rank, int size, void *arg) {
     coll__check(coll_wait(NULL, 1) == COLL_ERR_ARG);
     coll__check(coll_start(NULL) == COLL_ERR_ARG);
     coll__check_ok(coll_request_free(NULL));
-    coll__check(coll_allreduce(&x, &y, 1, (coll_dtype_t)99, COLL_SUM, comm) == COLL_ERR_ARG && message_has("dtype is 99"));
+    coll__check(coll_allreduce(&x, &y, 1, (coll_dtype_t)99, COLL_SUM, comm) == COLL_ERR_ARG &&
+                message_has("dtype is 99"));
     coll__check(coll_allreduce(&x, &y, 1, COLL_FLOAT64, 77, comm) < 0);
     coll__check(coll_allreduce(&x, &y, SIZE_MAX / 4, COLL_FLOAT64, COLL_SUM, comm) == COLL_ERR_ARG);
     coll__check(coll_allreduce(&x, &y, 3, COLL_INT64, COLL_MINLOC, comm) == COLL_ERR_ARG);
@@ -308,7 +317,8 @@ static int forked(int rank, int size, void *arg) {
 static int disagreeing(int rank, int size, void *arg) {
     (void)size, (void)arg;
     coll_comm_t *comm;
-    if (rank == 1) setenv("COLL_PACKET_SIZE", "4k", 1);
+    if (rank == 1)
+        setenv("COLL_PACKET_SIZE", "4k", 1);
     coll__check(coll_init(NULL, &comm) == COLL_ERR_CONFIG);
     coll__check(message_has("COLL_PACKET_SIZE") && names_only(1));
     return 0;
@@ -322,7 +332,8 @@ static void test_mismatch(void **state) {
     (void)state;
     at(3, mismatched_dtype, NULL);
     at(2, mismatched_dtype, NULL);
-    for (size_t count = 1000; count <= 1 << 20; count += (1 << 20) - 1000) at(3, mismatched_count, &count);
+    for (size_t count = 1000; count <= 1 << 20; count += (1 << 20) - 1000)
+        at(3, mismatched_count, &count);
 }
 
 static void test_mismatched_operations(void **state) {
@@ -330,7 +341,8 @@ static void test_mismatched_operations(void **state) {
     for (int a = 0; a < 5; a++)
         for (int b = 0; b < 5; b++) {
             int arg = 8 * a + b;
-            if (a != b) at(2 + (a + b) % 2, mismatched_operation, &arg);
+            if (a != b)
+                at(2 + (a + b) % 2, mismatched_operation, &arg);
         }
 }
 
@@ -342,13 +354,16 @@ static void test_bad_root(void **state) {
 
 static void test_stopped(void **state) {
     (void)state;
-    for (int victim = 0; victim < 4; victim++) at(4, stopped, &victim);
-    for (int victim = 0; victim < 2; victim++) at(2, stopped, &victim);
+    for (int victim = 0; victim < 4; victim++)
+        at(4, stopped, &victim);
+    for (int victim = 0; victim < 2; victim++)
+        at(2, stopped, &victim);
 }
 
 static void test_killed(void **state) {
     (void)state;
-    for (int victim = 0; victim < 4; victim++) at(4, killed, &victim);
+    for (int victim = 0; victim < 4; victim++)
+        at(4, killed, &victim);
 }
 
 static void test_killed_over_ofi(void **state) {
@@ -393,12 +408,18 @@ static void test_disagreeing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mismatch),    cmocka_unit_test(test_mismatched_operations),
-        cmocka_unit_test(test_bad_root),    cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_killed),      cmocka_unit_test(test_killed_over_ofi),
-        cmocka_unit_test(test_left_early),  cmocka_unit_test(test_aborted),
-        cmocka_unit_test(test_late_and_siblings), cmocka_unit_test(test_misused),
-        cmocka_unit_test(test_forked),      cmocka_unit_test(test_disagreeing),
+        cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_mismatched_operations),
+        cmocka_unit_test(test_bad_root),
+        cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_killed_over_ofi),
+        cmocka_unit_test(test_left_early),
+        cmocka_unit_test(test_aborted),
+        cmocka_unit_test(test_late_and_siblings),
+        cmocka_unit_test(test_misused),
+        cmocka_unit_test(test_forked),
+        cmocka_unit_test(test_disagreeing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

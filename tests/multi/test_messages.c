@@ -12,16 +12,19 @@
 
 #include "support/ranks.h"
 
-static const size_t SIZES[] = {0, 1, 8, 9, 255, 256, 257, 2048, 8191, 8192, 8193, 32768, 32769, 100000, 1 << 20, (5 << 20) + 3};
+static const size_t SIZES[] = {0,    1,    8,    9,     255,   256,    257,     2048,
+                               8191, 8192, 8193, 32768, 32769, 100000, 1 << 20, (5 << 20) + 3};
 enum { COUNT_OF_SIZES = sizeof SIZES / sizeof SIZES[0] };
 
 static void fill(unsigned char *bytes, size_t count, unsigned seed) {
-    for (size_t i = 0; i < count; i++) bytes[i] = (unsigned char)(seed * 31 + i * 7 + (i >> 8));
+    for (size_t i = 0; i < count; i++)
+        bytes[i] = (unsigned char)(seed * 31 + i * 7 + (i >> 8));
 }
 
 static int is_filled(const unsigned char *bytes, size_t count, unsigned seed) {
     for (size_t i = 0; i < count; i++)
-        if (bytes[i] != (unsigned char)(seed * 31 + i * 7 + (i >> 8))) return 0;
+        if (bytes[i] != (unsigned char)(seed * 31 + i * 7 + (i >> 8)))
+            return 0;
     return 1;
 }
 
@@ -49,10 +52,12 @@ static int everyone(int rank, int size, void *arg) {
                     coll__check_ok(coll_irecv(in[at], bytes, COLL_UINT8, peer, s, comm, &requests[count++]));
                 }
             }
-        if (late) usleep(50000);
+        if (late)
+            usleep(50000);
     }
     coll__check_ok(coll_wait_all(requests, count, 40));
-    for (size_t i = 0; i < count; i++) coll_request_free(requests[i]);
+    for (size_t i = 0; i < count; i++)
+        coll_request_free(requests[i]);
     for (int peer = 0; peer < size; peer++)
         for (int s = 0; s < COUNT_OF_SIZES; s++) {
             size_t at = (size_t)peer * COUNT_OF_SIZES + (size_t)s;
@@ -106,7 +111,8 @@ static int any_source(int rank, int size, void *arg) {
     coll_comm_t *comm;
     coll__check_ok(coll_init(NULL, &comm));
     if (rank) {
-        for (int i = 0; i < EACH; i++) coll__check_ok(coll_send(&i, 1, COLL_INT32, 0, 10 + rank, comm));
+        for (int i = 0; i < EACH; i++)
+            coll__check_ok(coll_send(&i, 1, COLL_INT32, 0, 10 + rank, comm));
     } else {
         int next[64] = {0};
         for (int i = 0; i < EACH * (size - 1); i++) {
@@ -122,7 +128,8 @@ static int any_source(int rank, int size, void *arg) {
     return 0;
 }
 
-/* A message that is too long fails its receive only; the next one is right. Messages on two communicators do not mix. */
+/* A message that is too long fails its receive only; the next one is right. Messages on two communicators do not mix.
+ */
 static int too_long(int rank, int size, void *arg) {
     (void)size, (void)arg;
     coll_comm_t *comm, *other;
@@ -156,7 +163,8 @@ static int small_packets_flow(int rank, int size, void *arg) {
     coll__check_ok(coll_init(NULL, &comm));
     uint64_t value;
     if (rank == 1)
-        for (uint64_t i = 0; i < MESSAGES; i++) coll__check_ok(coll_send(&i, 1, COLL_UINT64, 0, 0, comm));
+        for (uint64_t i = 0; i < MESSAGES; i++)
+            coll__check_ok(coll_send(&i, 1, COLL_UINT64, 0, 0, comm));
     if (rank == 0) {
         usleep(200000);
         for (uint64_t i = 0; i < MESSAGES; i++) {
@@ -223,8 +231,8 @@ static void test_two_credits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_everyone), cmocka_unit_test(test_ordered),  cmocka_unit_test(test_any_source),
-        cmocka_unit_test(test_too_long), cmocka_unit_test(test_flow),     cmocka_unit_test(test_over_ofi),
+        cmocka_unit_test(test_everyone),    cmocka_unit_test(test_ordered), cmocka_unit_test(test_any_source),
+        cmocka_unit_test(test_too_long),    cmocka_unit_test(test_flow),    cmocka_unit_test(test_over_ofi),
         cmocka_unit_test(test_two_credits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,7 +75,8 @@ static int flood(int rank, int size, void *arg) {
         *sent = count;
         coll__check_ok(coll_send(&count, 1, COLL_INT32, 0, WANTED, comm));
         coll__check_ok(coll_wait_all(requests, (size_t)count, 20));
-        for (int i = 0; i < count; i++) coll_request_free(requests[i]);
+        for (int i = 0; i < count; i++)
+            coll_request_free(requests[i]);
         free(requests);
     } else {
         double start = wall(), used = cpu();
@@ -84,7 +85,8 @@ static int flood(int rank, int size, void *arg) {
         fprintf(stderr, "flood of %d: %.1f ms wall, %.1f ms CPU\n", value, took * 1e3, busy * 1e3);
         coll__check(took > 0.03 && busy < took / 2);
         int total = *sent;
-        for (int i = 0; i < total; i++) coll__check_ok(coll_recv(&value, 1, COLL_INT32, 1, UNRELATED, NULL, comm));
+        for (int i = 0; i < total; i++)
+            coll__check_ok(coll_recv(&value, 1, COLL_INT32, 1, UNRELATED, NULL, comm));
     }
     coll__check_ok(coll_finalize());
     return 0;
@@ -114,7 +116,8 @@ static int late(int rank, int size, void *arg) {
         took[i] = wall() - start;
     }
     qsort(took, TRIES, sizeof *took, by_value);
-    if (rank == 0) fprintf(stderr, "late: median %.2f ms for a message after 9 ms\n", took[TRIES / 2] * 1e3);
+    if (rank == 0)
+        fprintf(stderr, "late: median %.2f ms for a message after 9 ms\n", took[TRIES / 2] * 1e3);
     coll__check(took[TRIES / 2] < 0.0195); /* a lost wake-up would cost a whole COLL_POLL_MS more */
     coll__check_ok(coll_finalize());
     return 0;
@@ -132,7 +135,8 @@ static int parked_rounds(int rank, int size, void *arg) {
         coll__check(sum == size);
     }
     double took = wall() - start;
-    if (rank == 0) fprintf(stderr, "%d parked ranks: %.3f ms an allreduce\n", size, took);
+    if (rank == 0)
+        fprintf(stderr, "%d parked ranks: %.3f ms an allreduce\n", size, took);
     coll__check(took < 60); /* COLL_POLL_MS is 1000: a few dozen lost wake-ups would not fit */
     coll__check_ok(coll_finalize());
     return 0;
@@ -258,9 +262,12 @@ static void test_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_drip),        cmocka_unit_test(test_flood),
-        cmocka_unit_test(test_late),        cmocka_unit_test(test_lost_wake_up),
-        cmocka_unit_test(test_lost_wake_up_over_ofi), cmocka_unit_test(test_idle),
+        cmocka_unit_test(test_drip),
+        cmocka_unit_test(test_flood),
+        cmocka_unit_test(test_late),
+        cmocka_unit_test(test_lost_wake_up),
+        cmocka_unit_test(test_lost_wake_up_over_ofi),
+        cmocka_unit_test(test_idle),
         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

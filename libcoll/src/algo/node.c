@@ -1,5 +1,5 @@
-/* The rows "node": all ranks share a node, and the whole call is one step on the shared segment (src/node), without a message.
- * For those the node layer does, a schedule has nothing to arrange; so one file has all the rows. */
+/* The rows "node": all ranks share a node, and the whole call is one step on the shared segment (src/node), without a
+ * message. For those the node layer does, a schedule has nothing to arrange; so one file has all the rows. */
 #include "algo/algo_table.h"
 
 static bool applies(const coll__plan_t *plan) {

@@ -1,4 +1,5 @@
-/* What the files of the public functions share: the process's state, checks at the door, and the road of every collective. */
+/* What the files of the public functions share: the process's state, checks at the door, and the road of every
+ * collective. */
 #ifndef COLL__API_H
 #define COLL__API_H
 
@@ -18,8 +19,8 @@ typedef struct coll__world {
 
 extern coll__world_t coll__world;
 
-/* The door: the engine, locked, for a live communicator. COLL_ERR_STATE, COLL_ERR_ARG or COLL_ERR_CLOSED with `operation` in
- * the message, and nothing locked, otherwise. */
+/* The door: the engine, locked, for a live communicator. COLL_ERR_STATE, COLL_ERR_ARG or COLL_ERR_CLOSED with
+ * `operation` in the message, and nothing locked, otherwise. */
 int coll__enter(const coll_comm_t *comm, const char *operation, coll__engine_t **engine);
 
 /* One call of a collective. */

@@ -6,15 +6,12 @@ static coll__call_t barrier_call(void) {
 }
 
 static coll__call_t broadcast_call(void *buffer, size_t count, coll_dtype_t dtype, int root) {
-    return (coll__call_t){.operation = COLL_OP_BROADCAST,
-                          .recv = buffer,
-                          .count = count,
-                          .dtype = dtype,
-                          .root = root,
-                          .has_root = true};
+    return (coll__call_t){
+        .operation = COLL_OP_BROADCAST, .recv = buffer, .count = count, .dtype = dtype, .root = root, .has_root = true};
 }
 
-static coll__call_t reduce_call(const void *send, void *recv, size_t count, coll_dtype_t dtype, coll_op_t op, int root) {
+static coll__call_t reduce_call(const void *send, void *recv, size_t count, coll_dtype_t dtype, coll_op_t op,
+                                int root) {
     return (coll__call_t){.operation = COLL_OP_REDUCE,
                           .send = send,
                           .recv = recv,
@@ -37,8 +34,7 @@ static coll__call_t allreduce_call(const void *send, void *recv, size_t count, c
 }
 
 static coll__call_t allgather_call(const void *send, void *recv, size_t count, coll_dtype_t dtype) {
-    return (coll__call_t){
-        .operation = COLL_OP_ALLGATHER, .send = send, .recv = recv, .count = count, .dtype = dtype};
+    return (coll__call_t){.operation = COLL_OP_ALLGATHER, .send = send, .recv = recv, .count = count, .dtype = dtype};
 }
 
 int coll_barrier(coll_comm_t *comm) {
@@ -102,8 +98,8 @@ int coll_iallreduce(const void *send, void *recv, size_t count, coll_dtype_t dty
     return coll__call_start(&call, comm, request);
 }
 
-int coll_allreduce_init(const void *send, void *recv, size_t count, coll_dtype_t dtype, coll_op_t op,
-                        coll_comm_t *comm, coll_request_t **request) {
+int coll_allreduce_init(const void *send, void *recv, size_t count, coll_dtype_t dtype, coll_op_t op, coll_comm_t *comm,
+                        coll_request_t **request) {
     coll__call_t call = allreduce_call(send, recv, count, dtype, op);
     return coll__call_persistent(&call, comm, request);
 }

@@ -1,5 +1,6 @@
-/* Start and end. The ranks meet, compare what must be equal, find out who shares a node, open the transports that the layout
- * needs, exchange addresses, and have a world communicator. Whatever goes wrong on one rank is told to all: its card says so.
+/* Start and end. The ranks meet, compare what must be equal, find out who shares a node, open the transports that the
+ * layout needs, exchange addresses, and have a world communicator. Whatever goes wrong on one rank is told to all: its
+ * card says so.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -34,7 +35,7 @@ struct first_card {
 struct second_card {
     int32_t status;
     char message[700];
-    int32_t maps_heaps; /* it has mapped the heap of every rank of its node */
+    int32_t maps_heaps;                                       /* it has mapped the heap of every rank of its node */
     coll__transport_address_t address[COLL__TRANSPORT_COUNT]; /* of the transports it has opened */
 };
 
@@ -86,18 +87,21 @@ static int apply_opts(const coll_init_opts_t *opts, coll__env_t *env) {
     }
     if (opts->address) {
         int status = parse_address(opts->address, env);
-        if (status < 0) return status;
+        if (status < 0)
+            return status;
     }
-    if (opts->timeout >= 0) env->timeout = opts->timeout;
+    if (opts->timeout >= 0)
+        env->timeout = opts->timeout;
     if (env->size < 0) {
         env->rank = 0;
         env->size = 1;
     }
     if (env->size > 1 && env->listen_fd < 0 && (!*env->addr || !env->port))
-        return coll__error(COLL_ERR_CONFIG,
-                           "%d ranks need to know where rank 0 listens: set COLL_ADDR and COLL_PORT (or MASTER_ADDR and "
-                           "MASTER_PORT), or start them with `pycoll run`",
-                           env->size);
+        return coll__error(
+            COLL_ERR_CONFIG,
+            "%d ranks need to know where rank 0 listens: set COLL_ADDR and COLL_PORT (or MASTER_ADDR and "
+            "MASTER_PORT), or start them with `pycoll run`",
+            env->size);
     return 0;
 }
 
@@ -121,16 +125,22 @@ static int compare_first(const struct making *m, int size) {
         if (strcmp(zero->version, card->version) != 0)
             snprintf(other, sizeof other, "libcoll's version is %s on rank 0 and %s", zero->version, card->version);
         else if (!coll__env_checked_differ(zero->checked, card->checked, other, sizeof other)) {
-            if (zero->rules_hash == card->rules_hash) continue;
+            if (zero->rules_hash == card->rules_hash)
+                continue;
             snprintf(other, sizeof other, "the rules of COLL_TUNE and COLL_TUNE_FILE differ from rank 0's");
         }
-        if (!*what) snprintf(what, sizeof what, "%s", other);
-        if (strcmp(what, other) != 0) continue;
+        if (!*what)
+            snprintf(what, sizeof what, "%s", other);
+        if (strcmp(what, other) != 0)
+            continue;
         append_rank(ranks, sizeof ranks, rank, &shown);
-        if (count < COLL__ERROR_RANKS) list[count++] = rank;
+        if (count < COLL__ERROR_RANKS)
+            list[count++] = rank;
     }
-    if (!count) return 0;
-    int status = coll__error(COLL_ERR_CONFIG, "the ranks do not agree: %s, on rank%s %s", what, shown > 1 ? "s" : "", ranks);
+    if (!count)
+        return 0;
+    int status =
+        coll__error(COLL_ERR_CONFIG, "the ranks do not agree: %s, on rank%s %s", what, shown > 1 ? "s" : "", ranks);
     coll__error_add_ranks(list, (size_t)count);
     return status;
 }
@@ -146,10 +156,11 @@ static int compare_second(const struct making *m, int size) {
         const char *mine = m->second[0].address[COLL__TRANSPORT_ID_ofi].identity;
         const char *theirs = card->address[COLL__TRANSPORT_ID_ofi].identity;
         if (strcmp(mine, theirs) != 0) {
-            int status = coll__error(COLL_ERR_CONFIG,
-                                     "the ranks' libfabric differs, and different ones cannot talk to each other: rank 0 has "
-                                     "%s, rank %d has %s",
-                                     mine, rank, theirs);
+            int status =
+                coll__error(COLL_ERR_CONFIG,
+                            "the ranks' libfabric differs, and different ones cannot talk to each other: rank 0 has "
+                            "%s, rank %d has %s",
+                            mine, rank, theirs);
             coll__error_add_ranks(&rank, 1);
             return status;
         }
@@ -161,7 +172,8 @@ static int compare_second(const struct making *m, int size) {
 
 static int meet(struct making *m) {
     m->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (m->wake_fd < 0) return coll__error(COLL_ERR_STATE, "eventfd: %s", strerror(errno));
+    if (m->wake_fd < 0)
+        return coll__error(COLL_ERR_STATE, "eventfd: %s", strerror(errno));
     coll__job_opts_t opts = {.rank = m->env.rank,
                              .size = m->env.size,
                              .host = m->env.addr,
@@ -188,7 +200,8 @@ static int show_first_card(struct making *m, int size) {
     mine->pid = (int32_t)getpid();
     mine->heap_fd = coll__heap_fd(&heap_bytes);
     mine->heap_bytes = heap_bytes;
-    if (status == 0) status = coll__job_allgather(m->job, mine, sizeof *mine, m->cards, m->deadline);
+    if (status == 0)
+        status = coll__job_allgather(m->job, mine, sizeof *mine, m->cards, m->deadline);
     free(mine);
     return status < 0 ? status : compare_first(m, size);
 }
@@ -196,17 +209,22 @@ static int show_first_card(struct making *m, int size) {
 static int find_nodes(struct making *m, int rank, int size) {
     m->label = malloc((size_t)size * sizeof *m->label);
     m->local_ranks = malloc((size_t)size * sizeof *m->local_ranks);
-    if (!m->label || !m->local_ranks) return coll__error(COLL_ERR_MEMORY, "out of memory for the layout of %d ranks", size);
+    if (!m->label || !m->local_ranks)
+        return coll__error(COLL_ERR_MEMORY, "out of memory for the layout of %d ranks", size);
     for (int i = 0; i < size; i++) {
         int same = 0;
-        while (strcmp(m->cards[same].node, m->cards[i].node) != 0) same++;
+        while (strcmp(m->cards[same].node, m->cards[i].node) != 0)
+            same++;
         m->label[i] = same;
-        if (same == i) m->node_count++;
+        if (same == i)
+            m->node_count++;
     }
     for (int i = 0; i < size; i++)
-        if (m->label[i] == m->label[rank]) m->local_ranks[m->local_size++] = i;
+        if (m->label[i] == m->label[rank])
+            m->local_ranks[m->local_size++] = i;
     if (m->env.transport == COLL__TRANSPORT_SHM && m->node_count > 1)
-        return coll__error(COLL_ERR_CONFIG, "COLL_TRANSPORT=shm allows one node, but the ranks are on %d; use auto or ofi",
+        return coll__error(COLL_ERR_CONFIG,
+                           "COLL_TRANSPORT=shm allows one node, but the ranks are on %d; use auto or ofi",
                            m->node_count);
     return 0;
 }
@@ -222,7 +240,8 @@ static int open_transport(struct making *m, int id, const coll__transport_ops_t 
     if (!ops->probe(&m->env, why, sizeof why, detail, sizeof detail))
         return coll__error(COLL_ERR_TRANSPORT, "the %s transport cannot be used: %s", ops->name, why);
     int status = ops->open(&args, &m->transports[id]);
-    if (status < 0) return status;
+    if (status < 0)
+        return status;
     coll__engine_add_transport(m->engine, m->transports[id]);
     return ops->address(m->transports[id], &mine->address[id]);
 }
@@ -230,18 +249,23 @@ static int open_transport(struct making *m, int id, const coll__transport_ops_t 
 /* Opens what the layout needs; `mine` gets this rank's addresses, or what went wrong. */
 static void open_transports(struct making *m, bool uses_shm, bool uses_ofi, struct second_card *mine) {
     int status = open_transport(m, COLL__TRANSPORT_ID_self, &coll__transport_self, mine);
-    if (status == 0 && uses_shm) status = open_transport(m, COLL__TRANSPORT_ID_shm, &coll__transport_shm, mine);
-    if (status == 0 && uses_ofi) status = open_transport(m, COLL__TRANSPORT_ID_ofi, &coll__transport_ofi, mine);
+    if (status == 0 && uses_shm)
+        status = open_transport(m, COLL__TRANSPORT_ID_shm, &coll__transport_shm, mine);
+    if (status == 0 && uses_ofi)
+        status = open_transport(m, COLL__TRANSPORT_ID_ofi, &coll__transport_ofi, mine);
     mine->status = status;
-    if (status < 0) snprintf(mine->message, sizeof mine->message, "%s", coll_error_message());
+    if (status < 0)
+        snprintf(mine->message, sizeof mine->message, "%s", coll_error_message());
 }
 
 /* Tries to reach the symmetric memory of the node's ranks. That it cannot is no error: arrays are then ordinary. */
 static bool map_heaps(struct making *m, int rank) {
     for (int local = 0; local < m->local_size; local++) {
         const struct first_card *card = &m->cards[m->local_ranks[local]];
-        if (card->heap_fd < 0) return false;
-        if (m->local_ranks[local] == rank) continue;
+        if (card->heap_fd < 0)
+            return false;
+        if (m->local_ranks[local] == rank)
+            continue;
         if (coll__node_map_heap(m->engine->node, local, card->pid, card->heap_fd, card->heap_bytes) < 0) {
             coll__log(COLL__LOG_INFO, "symmetric memory is used like ordinary memory: %s", coll_error_message());
             return false;
@@ -252,7 +276,8 @@ static bool map_heaps(struct making *m, int rank) {
 
 static void agree_on_heaps(struct making *m) {
     for (int local = 0; local < m->local_size; local++)
-        if (!m->second[m->local_ranks[local]].maps_heaps) return;
+        if (!m->second[m->local_ranks[local]].maps_heaps)
+            return;
     coll__node_use_heaps(m->engine->node);
 }
 
@@ -262,19 +287,22 @@ static int connect_peers(struct making *m, int rank, int size) {
     int status = addresses && peers ? 0 : coll__error(COLL_ERR_MEMORY, "out of memory for %d addresses", size);
     for (int id = 0; status == 0 && id < COLL__TRANSPORT_COUNT; id++) {
         coll__transport_t *transport = m->transports[id];
-        if (!transport) continue;
+        if (!transport)
+            continue;
         int count = 0;
         for (int peer = 0; peer < size; peer++) {
             bool local = m->label[peer] == m->label[rank];
-            int right = peer == rank                ? COLL__TRANSPORT_ID_self
+            int right = peer == rank                                     ? COLL__TRANSPORT_ID_self
                         : local && m->transports[COLL__TRANSPORT_ID_shm] ? COLL__TRANSPORT_ID_shm
                                                                          : COLL__TRANSPORT_ID_ofi;
-            if (right != id) continue;
+            if (right != id)
+                continue;
             addresses[count] = m->second[peer].address[id];
             peers[count++] = peer;
         }
         status = transport->ops->connect(transport, peers, addresses, count);
-        for (int i = 0; status == 0 && i < count; i++) coll__p2p_route(m->engine->p2p, peers[i], transport);
+        for (int i = 0; status == 0 && i < count; i++)
+            coll__p2p_route(m->engine->p2p, peers[i], transport);
     }
     free(addresses);
     free(peers);
@@ -283,8 +311,10 @@ static int connect_peers(struct making *m, int rank, int size) {
 
 static int make_world(struct making *m, int rank, int size) {
     int *all = malloc((size_t)size * sizeof *all);
-    if (!all) return coll__error(COLL_ERR_MEMORY, "out of memory for the world communicator");
-    for (int i = 0; i < size; i++) all[i] = i;
+    if (!all)
+        return coll__error(COLL_ERR_MEMORY, "out of memory for the world communicator");
+    for (int i = 0; i < size; i++)
+        all[i] = i;
     int status = coll__comm_make(m->engine, WORLD_ID, all, size, rank, &coll__world.comm);
     free(all);
     return status;
@@ -292,38 +322,52 @@ static int make_world(struct making *m, int rank, int size) {
 
 static int join(struct making *m) {
     int status = meet(m);
-    if (status < 0) return status;
+    if (status < 0)
+        return status;
     int rank = coll__job_rank(m->job), size = coll__job_size(m->job);
     coll__log_setup(m->env.log, rank);
     status = show_first_card(m, size);
-    if (status == 0) status = find_nodes(m, rank, size);
-    if (status == 0) status = coll__engine_create(&m->env, m->job, m->wake_fd, &m->engine);
-    if (status == 0) status = coll__trace_open(m->env.trace, rank, &m->engine->trace);
-    if (status < 0) return status;
+    if (status == 0)
+        status = find_nodes(m, rank, size);
+    if (status == 0)
+        status = coll__engine_create(&m->env, m->job, m->wake_fd, &m->engine);
+    if (status == 0)
+        status = coll__trace_open(m->env.trace, rank, &m->engine->trace);
+    if (status < 0)
+        return status;
     bool uses_ofi = size > 1 && (m->node_count > 1 || m->env.transport == COLL__TRANSPORT_OFI);
     bool uses_shm = m->local_size > 1 && m->env.transport != COLL__TRANSPORT_OFI;
     m->engine->segment.local_size = m->local_size;
     if (uses_shm)
-        status = coll__job_segment(m->job, m->local_ranks, m->local_size,
-                                   coll__shm_region_bytes(m->local_size, coll__p2p_max_packet(m->env.packet_size)),
-                                   coll__node_region_bytes(m->local_size),
-                                   m->wake_fd, m->deadline, &m->engine->segment);
-    if (status == 0 && uses_shm) status = coll__node_open(&m->engine->segment, &m->engine->node);
-    if (status < 0) return status;
+        status =
+            coll__job_segment(m->job, m->local_ranks, m->local_size,
+                              coll__shm_region_bytes(m->local_size, coll__p2p_max_packet(m->env.packet_size)),
+                              coll__node_region_bytes(m->local_size), m->wake_fd, m->deadline, &m->engine->segment);
+    if (status == 0 && uses_shm)
+        status = coll__node_open(&m->engine->segment, &m->engine->node);
+    if (status < 0)
+        return status;
     struct second_card mine = {0};
     open_transports(m, uses_shm, uses_ofi, &mine);
-    if (m->engine->node) mine.maps_heaps = map_heaps(m, rank);
+    if (m->engine->node)
+        mine.maps_heaps = map_heaps(m, rank);
     m->second = calloc((size_t)size, sizeof *m->second);
-    if (!m->second) return coll__error(COLL_ERR_MEMORY, "out of memory for the cards of %d ranks", size);
+    if (!m->second)
+        return coll__error(COLL_ERR_MEMORY, "out of memory for the cards of %d ranks", size);
     status = coll__job_allgather(m->job, &mine, sizeof mine, m->second, m->deadline);
-    if (status == 0) status = compare_second(m, size);
-    if (status == 0) status = connect_peers(m, rank, size);
-    if (status < 0) return status;
-    if (m->engine->node) agree_on_heaps(m);
+    if (status == 0)
+        status = compare_second(m, size);
+    if (status == 0)
+        status = connect_peers(m, rank, size);
+    if (status < 0)
+        return status;
+    if (m->engine->node)
+        agree_on_heaps(m);
     coll__world.node_label = m->label;
     coll__world.engine = m->engine;
     status = make_world(m, rank, size);
-    if (status == 0) status = coll__engine_start(m->engine);
+    if (status == 0)
+        status = coll__engine_start(m->engine);
     return status;
 }
 
@@ -333,10 +377,13 @@ static void undo(struct making *m) {
     if (m->engine) {
         coll__segment_t segment = m->engine->segment;
         coll__engine_free(m->engine);
-        if (segment.base) coll__segment_free(&segment);
+        if (segment.base)
+            coll__segment_free(&segment);
     }
-    if (m->job) coll__job_leave(m->job, coll__deadline_after(GOODBYE_BROKEN_S));
-    if (m->wake_fd >= 0) close(m->wake_fd);
+    if (m->job)
+        coll__job_leave(m->job, coll__deadline_after(GOODBYE_BROKEN_S));
+    if (m->wake_fd >= 0)
+        close(m->wake_fd);
     free(m->label);
     coll__rules_free(coll__world.rules);
     memset(&coll__world, 0, sizeof coll__world);
@@ -344,40 +391,49 @@ static void undo(struct making *m) {
 }
 
 static void in_child(void) {
-    if (coll__world.engine) coll__world.forked = true;
+    if (coll__world.engine)
+        coll__world.forked = true;
 }
 
 int coll_init(const coll_init_opts_t *opts, coll_comm_t **world) {
     static bool fork_handler;
-    if (!world) return coll__error(COLL_ERR_ARG, "init: world is NULL");
+    if (!world)
+        return coll__error(COLL_ERR_ARG, "init: world is NULL");
     *world = NULL;
     pthread_mutex_lock(&init_lock);
     int status = 0;
     if (coll__world.forked)
-        status = coll__error(COLL_ERR_STATE, "init: this process is a fork of one that called coll_init(); start it anew (exec)");
+        status = coll__error(COLL_ERR_STATE,
+                             "init: this process is a fork of one that called coll_init(); start it anew (exec)");
     if (status == 0 && !coll__world.engine) {
         struct making m = {.wake_fd = -1};
         coll_init_opts_t defaults = coll_init_opts_default();
-        if (!fork_handler) fork_handler = pthread_atfork(NULL, NULL, in_child) == 0;
+        if (!fork_handler)
+            fork_handler = pthread_atfork(NULL, NULL, in_child) == 0;
         status = coll__env_read(&m.env);
-        if (status == 0) status = apply_opts(opts ? opts : &defaults, &m.env);
-        if (status == 0) status = coll__rules_create(m.env.tune, m.env.tune_file, &coll__world.rules);
+        if (status == 0)
+            status = apply_opts(opts ? opts : &defaults, &m.env);
+        if (status == 0)
+            status = coll__rules_create(m.env.tune, m.env.tune_file, &coll__world.rules);
         if (status == 0) {
             m.deadline = coll__deadline_after(m.env.timeout);
             status = join(&m);
-            if (status < 0) undo(&m);
+            if (status < 0)
+                undo(&m);
         }
         free(m.cards);
         free(m.second);
         free(m.local_ranks);
     }
-    if (status == 0) *world = coll__world.comm;
+    if (status == 0)
+        *world = coll__world.comm;
     pthread_mutex_unlock(&init_lock);
     return status;
 }
 
 int coll_world(coll_comm_t **world) {
-    if (!world) return coll__error(COLL_ERR_ARG, "world: world is NULL");
+    if (!world)
+        return coll__error(COLL_ERR_ARG, "world: world is NULL");
     *world = coll__world.comm;
     return *world ? 0 : coll__error(COLL_ERR_STATE, "world: coll_init() comes first");
 }
@@ -399,7 +455,8 @@ int coll_finalize(void) {
         coll__world.comm = NULL;
         coll__job_leave(job, deadline);
         coll__engine_free(engine);
-        if (segment.base) coll__segment_free(&segment);
+        if (segment.base)
+            coll__segment_free(&segment);
         close(wake_fd);
         free(coll__world.node_label);
         coll__rules_free(coll__world.rules);

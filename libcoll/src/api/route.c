@@ -1,5 +1,5 @@
-/* From a call to its schedule: the plan, the choice, the schedule, remembered for each communicator, since most programs make
- * the same few calls again and again. */
+/* From a call to its schedule: the plan, the choice, the schedule, remembered for each communicator, since most
+ * programs make the same few calls again and again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,8 @@ struct routes {
 static void routes_free(void *api) {
     struct routes *routes = api;
     for (int i = 0; i < REMEMBERED; i++)
-        if (routes->remembered[i]) coll__route_release(routes->remembered[i]);
+        if (routes->remembered[i])
+            coll__route_release(routes->remembered[i]);
     coll__sched_cache_free(routes->cache);
     coll__topo_free(routes->topo);
     free(routes);
@@ -27,8 +28,10 @@ int coll__routes_create(coll_comm_t *comm) {
     struct routes *routes = calloc(1, sizeof *routes);
     int *labels = malloc((size_t)comm->size * sizeof *labels);
     int status = routes && labels ? 0 : coll__error(COLL_ERR_MEMORY, "out of memory for a communicator");
-    for (int i = 0; labels && i < comm->size; i++) labels[i] = coll__world.node_label[comm->world[i]];
-    if (status == 0) status = coll__topo_create(labels, comm->size, &routes->topo);
+    for (int i = 0; labels && i < comm->size; i++)
+        labels[i] = coll__world.node_label[comm->world[i]];
+    if (status == 0)
+        status = coll__topo_create(labels, comm->size, &routes->topo);
     if (status == 0 && !(routes->cache = coll__sched_cache_create(SCHEDULES)))
         status = coll__error(COLL_ERR_MEMORY, "out of memory for a communicator's schedules");
     if (status == 0 && !(comm->algo_calls = calloc(coll__algo_count(), sizeof *comm->algo_calls)))
@@ -37,7 +40,8 @@ int coll__routes_create(coll_comm_t *comm) {
     if (status < 0) {
         if (routes) {
             coll__topo_free(routes->topo);
-            if (routes->cache) coll__sched_cache_free(routes->cache);
+            if (routes->cache)
+                coll__sched_cache_free(routes->cache);
         }
         free(routes);
         return status;
@@ -81,8 +85,10 @@ int coll__route_get(coll__engine_t *engine, coll_comm_t *comm, const coll__plan_
         const coll__algo_t *algo;
         const coll__sched_t *sched;
         int status = coll__select(coll__world.rules, plan, engine->env.deterministic, &algo, NULL, 0);
-        if (status == 0) status = coll__sched_cache_get(routes->cache, algo->build, plan, &sched);
-        if (status < 0) return status;
+        if (status == 0)
+            status = coll__sched_cache_get(routes->cache, algo->build, plan, &sched);
+        if (status < 0)
+            return status;
         coll__route_t *made = malloc(sizeof *made);
         if (!made) {
             coll__sched_cache_release(routes->cache, sched);
@@ -92,7 +98,8 @@ int coll__route_get(coll__engine_t *engine, coll_comm_t *comm, const coll__plan_
         made->on_node = sched->step_count == 1 && sched->steps[0].kind == COLL__STEP_NODE;
         made->algo_index = coll__algo_index(algo);
         memcpy(&made->plan, plan, sizeof *plan);
-        if (*slot) coll__route_release(*slot);
+        if (*slot)
+            coll__route_release(*slot);
         *slot = made;
     }
     (*slot)->refs++;
@@ -101,7 +108,8 @@ int coll__route_get(coll__engine_t *engine, coll_comm_t *comm, const coll__plan_
 }
 
 void coll__route_release(coll__route_t *route) {
-    if (--route->refs) return;
+    if (--route->refs)
+        return;
     coll__sched_cache_release(route->cache, route->sched);
     free(route);
 }

@@ -6,23 +6,24 @@
 #include "node/heap.h"
 #include "transport/transport_table.h"
 
-#define TRANSPORT_STATS(X, name)                                                              \
-    X(name, messages_sent, "packets sent over " #name)                                        \
-    X(name, messages_received, "packets received over " #name)                                \
-    X(name, bytes_sent, "bytes of packets sent over " #name ", headers included")             \
-    X(name, bytes_received, "bytes of packets received over " #name ", headers included")     \
-    X(name, bulk_sent, "bulk transfers sent over " #name)                                     \
-    X(name, bulk_received, "bulk transfers received over " #name)                             \
-    X(name, bulk_bytes_sent, "bytes of bulk transfers sent over " #name)                      \
-    X(name, bulk_bytes_received, "bytes of bulk transfers received over " #name)              \
-    X(name, copied_bytes, "bytes that " #name " copied with this process's CPU")              \
-    X(name, again, "times that " #name " had no room or nothing to give")                     \
+#define TRANSPORT_STATS(X, name)                                                          \
+    X(name, messages_sent, "packets sent over " #name)                                    \
+    X(name, messages_received, "packets received over " #name)                            \
+    X(name, bytes_sent, "bytes of packets sent over " #name ", headers included")         \
+    X(name, bytes_received, "bytes of packets received over " #name ", headers included") \
+    X(name, bulk_sent, "bulk transfers sent over " #name)                                 \
+    X(name, bulk_received, "bulk transfers received over " #name)                         \
+    X(name, bulk_bytes_sent, "bytes of bulk transfers sent over " #name)                  \
+    X(name, bulk_bytes_received, "bytes of bulk transfers received over " #name)          \
+    X(name, copied_bytes, "bytes that " #name " copied with this process's CPU")          \
+    X(name, again, "times that " #name " had no room or nothing to give")                 \
     X(name, registrations, "memory registrations made by " #name)
 
 static double transport_value(const coll__engine_t *engine, const char *name, size_t offset) {
     for (int i = 0; i < engine->transport_count; i++) {
         const coll__transport_t *transport = engine->transports[i];
-        if (strcmp(transport->ops->name, name) != 0) continue;
+        if (strcmp(transport->ops->name, name) != 0)
+            continue;
         uint64_t value;
         memcpy(&value, (const char *)&transport->counters + offset, sizeof value);
         return (double)value;
@@ -39,8 +40,10 @@ struct row {
     double scale; /* 0: a uint64_t; otherwise a double to be multiplied */
 };
 
-#define ENGINE_ROW(field, help) {#field, help, OF_ENGINE, NULL, offsetof(coll__engine_t, counters.field), 0}
-#define P2P_ROW(field, help) {#field, help, OF_P2P, NULL, offsetof(coll__p2p_counters_t, field), 0}
+#define ENGINE_ROW(field, help) \
+    { #field, help, OF_ENGINE, NULL, offsetof(coll__engine_t, counters.field), 0 }
+#define P2P_ROW(field, help) \
+    { #field, help, OF_P2P, NULL, offsetof(coll__p2p_counters_t, field), 0 }
 #define TRANSPORT_ROW(name, field, help) \
     {#name "_" #field, help, OF_TRANSPORT, #name, offsetof(coll__transport_counters_t, field), 0},
 
@@ -65,11 +68,14 @@ size_t coll_stats_count(void) {
 
 int coll_stats_get(coll_comm_t *comm, size_t index, coll_stat_info_t *info) {
     coll__engine_t *engine;
-    if (!info) return coll__error(COLL_ERR_ARG, "stats_get: info is NULL");
+    if (!info)
+        return coll__error(COLL_ERR_ARG, "stats_get: info is NULL");
     if (index >= coll_stats_count())
-        return coll__error(COLL_ERR_ARG, "stats_get: index is %zu, allowed are 0 to %zu", index, coll_stats_count() - 1);
+        return coll__error(COLL_ERR_ARG, "stats_get: index is %zu, allowed are 0 to %zu", index,
+                           coll_stats_count() - 1);
     int status = coll__enter(comm, "stats_get", &engine);
-    if (status < 0) return status;
+    if (status < 0)
+        return status;
     const struct row *row = &ROWS[index];
     info->name = row->name;
     info->help = row->help;
@@ -93,11 +99,14 @@ int coll_stats_get(coll_comm_t *comm, size_t index, coll_stat_info_t *info) {
 
 int coll_stats_algo(coll_comm_t *comm, size_t index, uint64_t *calls) {
     coll__engine_t *engine;
-    if (!calls) return coll__error(COLL_ERR_ARG, "stats_algo: calls is NULL");
+    if (!calls)
+        return coll__error(COLL_ERR_ARG, "stats_algo: calls is NULL");
     if (index >= coll__algo_count())
-        return coll__error(COLL_ERR_ARG, "stats_algo: index is %zu, allowed are 0 to %zu", index, coll__algo_count() - 1);
+        return coll__error(COLL_ERR_ARG, "stats_algo: index is %zu, allowed are 0 to %zu", index,
+                           coll__algo_count() - 1);
     int status = coll__enter(comm, "stats_algo", &engine);
-    if (status < 0) return status;
+    if (status < 0)
+        return status;
     *calls = comm->algo_calls[index];
     coll__engine_unlock(engine);
     return 0;

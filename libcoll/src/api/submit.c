@@ -1,4 +1,5 @@
-/* The road of every collective call: checked, planned, given a schedule and a request, started, and (blocking) waited for. */
+/* The road of every collective call: checked, planned, given a schedule and a request, started, and (blocking) waited
+ * for. */
 #include <string.h>
 
 #include "api/api.h"
@@ -8,8 +9,10 @@ int coll__enter(const coll_comm_t *comm, const char *operation, coll__engine_t *
         return coll__error(COLL_ERR_STATE,
                            "%s: this process is a fork of the one that called coll_init(); only that one may use it",
                            operation);
-    if (!coll__world.engine) return coll__error(COLL_ERR_CLOSED, "%s: the library is not initialised or was finalized", operation);
-    if (!comm) return coll__error(COLL_ERR_ARG, "%s: comm is NULL", operation);
+    if (!coll__world.engine)
+        return coll__error(COLL_ERR_CLOSED, "%s: the library is not initialised or was finalized", operation);
+    if (!comm)
+        return coll__error(COLL_ERR_ARG, "%s: comm is NULL", operation);
     coll__engine_lock(coll__world.engine);
     if (!coll__comm_known(coll__world.engine, comm)) {
         coll__engine_unlock(coll__world.engine);
@@ -22,7 +25,8 @@ int coll__enter(const coll_comm_t *comm, const char *operation, coll__engine_t *
 static int check(const coll__call_t *call, const coll_comm_t *comm) {
     const char *name = coll_operation_name(call->operation);
     size_t element = coll_dtype_size(call->dtype);
-    if (call->operation == COLL_OP_BARRIER) return 0;
+    if (call->operation == COLL_OP_BARRIER)
+        return 0;
     if (element == 0)
         return coll__error(COLL_ERR_ARG, "%s: dtype is %d, allowed are 0 to %d", name, (int)call->dtype,
                            COLL_DTYPE_COUNT - 1);
@@ -30,16 +34,19 @@ static int check(const coll__call_t *call, const coll_comm_t *comm) {
         return coll__error(COLL_ERR_ARG, "%s: root is %d, allowed are 0 to %d", name, call->root, comm->size - 1);
     if (call->reduces) {
         int status = coll__data_check(call->op, call->dtype, call->count);
-        if (status < 0) return status;
+        if (status < 0)
+            return status;
     }
     size_t blocks = call->operation == COLL_OP_ALLGATHER ? (size_t)comm->size : 1;
     if (call->count > PTRDIFF_MAX / element / blocks)
-        return coll__error(COLL_ERR_ARG, "%s: count is %zu, which is more bytes than memory can have", name, call->count);
+        return coll__error(COLL_ERR_ARG, "%s: count is %zu, which is more bytes than memory can have", name,
+                           call->count);
     bool receives = call->operation != COLL_OP_REDUCE || comm->rank == call->root;
     bool sends = call->operation != COLL_OP_BROADCAST;
     if (call->count && receives && !call->recv)
         return coll__error(COLL_ERR_ARG, sends ? "%s: recv is NULL" : "%s: buffer is NULL", name);
-    if (call->count && sends && !call->send) return coll__error(COLL_ERR_ARG, "%s: send is NULL", name);
+    if (call->count && sends && !call->send)
+        return coll__error(COLL_ERR_ARG, "%s: send is NULL", name);
     if (sends && call->send == COLL_IN_PLACE && !receives)
         return coll__error(COLL_ERR_ARG, "%s: COLL_IN_PLACE is for the root only, this rank's input is `send`", name);
     return 0;
@@ -54,7 +61,8 @@ static size_t place_of(const coll__call_t *call, const coll_comm_t *comm) {
 }
 
 static const void *input_of(const coll__call_t *call, const coll_comm_t *comm, bool in_place) {
-    if (!in_place) return call->send;
+    if (!in_place)
+        return call->send;
     return call->recv ? (char *)call->recv + place_of(call, comm) : NULL;
 }
 
@@ -84,7 +92,7 @@ static int prepare(coll__engine_t *engine, const coll__call_t *call, coll_comm_t
     request->operation = call->operation;
     request->fingerprint = fingerprint_of(call);
     request->sched = route->sched;
-    request->algo = route->algo;
+    request->algo_name = route->algo->name;
     request->algo_index = route->algo_index;
     request->call_dtype = call->dtype;
     request->call_root = call->root;
@@ -111,7 +119,8 @@ static int start(coll__engine_t *engine, coll_request_t *request) {
 /* Checks and finds the route; an error of this rank alone is told to the peers. [locked] */
 static int checked(coll__engine_t *engine, const coll__call_t *call, coll_comm_t *comm, coll__route_t **route) {
     int status = coll__failure_usable(comm, coll_operation_name(call->operation));
-    if (status < 0) return status;
+    if (status < 0)
+        return status;
     coll__plan_t plan;
     status = check(call, comm);
     if (status == 0) {
@@ -143,7 +152,8 @@ static int direct(coll__engine_t *engine, const coll__call_t *call, coll_comm_t 
         return 0;
     }
     status = prepare(engine, call, comm, route, request);
-    if (status == 0) coll__node_continue(engine, *request, &op); /* a mismatch shows itself again */
+    if (status == 0)
+        coll__node_continue(engine, *request, &op); /* a mismatch shows itself again */
     return status == 0 ? COLL__AGAIN : status;
 }
 
@@ -152,9 +162,11 @@ int coll__call_blocking(const coll__call_t *call, coll_comm_t *comm) {
     coll_request_t *request;
     coll__route_t *route;
     int status = coll__enter(comm, coll_operation_name(call->operation), &engine);
-    if (status < 0) return status;
+    if (status < 0)
+        return status;
     if (comm->interrupted) {
-        status = coll__error(COLL_ERR_STATE, "%s: an interrupted call on this communicator must be resumed or abandoned first",
+        status = coll__error(COLL_ERR_STATE,
+                             "%s: an interrupted call on this communicator must be resumed or abandoned first",
                              coll_operation_name(call->operation));
         coll__engine_unlock(engine);
         return status;
@@ -181,52 +193,65 @@ int coll__call_blocking(const coll__call_t *call, coll_comm_t *comm) {
 
 int coll__call_start(const coll__call_t *call, coll_comm_t *comm, coll_request_t **request) {
     coll__engine_t *engine;
-    if (!request) return coll__error(COLL_ERR_ARG, "i%s: request is NULL", coll_operation_name(call->operation));
+    if (!request)
+        return coll__error(COLL_ERR_ARG, "i%s: request is NULL", coll_operation_name(call->operation));
     *request = NULL;
     int status = coll__enter(comm, coll_operation_name(call->operation), &engine);
-    if (status < 0) return status;
+    if (status < 0)
+        return status;
     coll__route_t *route;
     status = checked(engine, call, comm, &route);
-    if (status == 0) status = prepare(engine, call, comm, route, request);
-    if (status == 0) start(engine, *request);
+    if (status == 0)
+        status = prepare(engine, call, comm, route, request);
+    if (status == 0)
+        start(engine, *request);
     coll__engine_unlock(engine);
     return status;
 }
 
 int coll__call_persistent(const coll__call_t *call, coll_comm_t *comm, coll_request_t **request) {
     coll__engine_t *engine;
-    if (!request) return coll__error(COLL_ERR_ARG, "%s_init: request is NULL", coll_operation_name(call->operation));
+    if (!request)
+        return coll__error(COLL_ERR_ARG, "%s_init: request is NULL", coll_operation_name(call->operation));
     *request = NULL;
     int status = coll__enter(comm, coll_operation_name(call->operation), &engine);
-    if (status < 0) return status;
+    if (status < 0)
+        return status;
     status = coll__failure_usable(comm, coll_operation_name(call->operation));
-    if (status == 0) status = check(call, comm);
+    if (status == 0)
+        status = check(call, comm);
     coll__plan_t plan;
     coll__route_t *route;
     if (status == 0) {
         coll__plan_fill(comm, call, &plan);
         status = coll__route_get(engine, comm, &plan, &route);
     }
-    if (status == 0) status = prepare(engine, call, comm, route, request);
-    if (status == 0) (*request)->persistent = true;
+    if (status == 0)
+        status = prepare(engine, call, comm, route, request);
+    if (status == 0)
+        (*request)->persistent = true;
     coll__engine_unlock(engine);
     return status;
 }
 
 int coll_start(coll_request_t *request) {
     coll__engine_t *engine;
-    if (!request) return coll__error(COLL_ERR_ARG, "start: request is NULL");
-    if (!request->engine) return coll__error(COLL_ERR_CLOSED, "start: the library was finalized");
+    if (!request)
+        return coll__error(COLL_ERR_ARG, "start: request is NULL");
+    if (!request->engine)
+        return coll__error(COLL_ERR_CLOSED, "start: the library was finalized");
     const char *name = coll__request_name(request);
     int status = coll__enter(request->comm, name, &engine);
-    if (status < 0) return status;
+    if (status < 0)
+        return status;
     if (!request->persistent)
         status = coll__error(COLL_ERR_ARG, "start: the request is not a persistent one");
     else if (request->state == COLL__REQUEST_ACTIVE)
         status = coll__error(COLL_ERR_STATE, "start: the persistent %s is still running", name);
     else
         status = coll__failure_usable(request->comm, name);
-    if (status == 0) start(engine, request);
+    if (status == 0)
+        start(engine, request);
     coll__engine_unlock(engine);
     return status;
 }

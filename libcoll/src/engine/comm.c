@@ -8,19 +8,23 @@
 /* The place of a world rank among the node's ranks, -1: not on this node. */
 static int local_rank_of(const coll__segment_t *segment, int world_rank) {
     for (int local = 0; local < segment->local_size; local++)
-        if (segment->world_rank[local] == world_rank) return local;
+        if (segment->world_rank[local] == world_rank)
+            return local;
     return -1;
 }
 
 /* A channel of the node's segment, if all members are on it. */
 static int attach(coll__engine_t *engine, coll_comm_t *comm) {
-    if (!engine->node || comm->size < 2) return 0;
+    if (!engine->node || comm->size < 2)
+        return 0;
     int *members = malloc((size_t)comm->size * sizeof *members);
-    if (!members) return coll__error(COLL_ERR_MEMORY, "out of memory for a communicator of %d ranks", comm->size);
+    if (!members)
+        return coll__error(COLL_ERR_MEMORY, "out of memory for a communicator of %d ranks", comm->size);
     bool here = true;
     for (int rank = 0; rank < comm->size && here; rank++)
         here = (members[rank] = local_rank_of(&engine->segment, comm->world[rank])) >= 0;
-    int status = here ? coll__channel_attach(engine->node, comm->id, members, comm->size, comm->rank, &comm->channel) : 0;
+    int status =
+        here ? coll__channel_attach(engine->node, comm->id, members, comm->size, comm->rank, &comm->channel) : 0;
     free(members);
     return status;
 }
@@ -32,7 +36,8 @@ int coll__comm_create(coll__engine_t *engine, uint64_t id, const int *world, int
         made->rank_of = malloc((size_t)engine->world_size * sizeof *made->rank_of);
     }
     if (!made || !made->world || !made->rank_of) {
-        if (made) free(made->world);
+        if (made)
+            free(made->world);
         free(made);
         return coll__error(COLL_ERR_MEMORY, "out of memory for a communicator of %d ranks", size);
     }
@@ -41,7 +46,8 @@ int coll__comm_create(coll__engine_t *engine, uint64_t id, const int *world, int
     made->size = size;
     made->timeout = -1;
     made->sequence = 1;
-    for (int i = 0; i < engine->world_size; i++) made->rank_of[i] = -1;
+    for (int i = 0; i < engine->world_size; i++)
+        made->rank_of[i] = -1;
     for (int i = 0; i < size; i++) {
         made->world[i] = world[i];
         made->rank_of[world[i]] = i;
@@ -55,7 +61,8 @@ int coll__comm_create(coll__engine_t *engine, uint64_t id, const int *world, int
     }
     DL_APPEND(engine->comms, made);
     for (int i = 0; i < size; i++) {
-        if (!engine->failed[world[i]]) continue;
+        if (!engine->failed[world[i]])
+            continue;
         coll__failure_dead(engine, world[i]);
         break;
     }
@@ -66,11 +73,14 @@ int coll__comm_create(coll__engine_t *engine, uint64_t id, const int *world, int
 
 static void destroy(coll__engine_t *engine, coll_comm_t *comm) {
     DL_DELETE(engine->comms, comm);
-    if (engine->last_comm == comm) engine->last_comm = NULL;
+    if (engine->last_comm == comm)
+        engine->last_comm = NULL;
     coll__p2p_purge(engine->p2p, comm->id, NULL);
-    if (comm->mismatched) engine->mismatches--;
+    if (comm->mismatched)
+        engine->mismatches--;
     coll__channel_detach(comm->channel);
-    if (comm->api_free) comm->api_free(comm->api);
+    if (comm->api_free)
+        comm->api_free(comm->api);
     coll__comm_posted_t *posted, *next;
     LL_FOREACH_SAFE(comm->posted, posted, next) {
         free(posted);
@@ -93,7 +103,8 @@ void coll__comm_close(coll__engine_t *engine, coll_comm_t *comm) {
             coll__request_put(engine, request);
     }
     comm->freed = true;
-    if (comm->state == COLL__COMM_OPEN) comm->state = COLL__COMM_CLOSED;
+    if (comm->state == COLL__COMM_OPEN)
+        comm->state = COLL__COMM_CLOSED;
     coll__comm_release(engine, comm);
 }
 
@@ -101,16 +112,19 @@ bool coll__comm_known(coll__engine_t *engine, const coll_comm_t *comm) {
     if (engine->last_comm != comm) {
         const coll_comm_t *known;
         DL_FOREACH(engine->comms, known) {
-            if (known == comm) break;
+            if (known == comm)
+                break;
         }
-        if (!known) return false;
+        if (!known)
+            return false;
         engine->last_comm = known;
     }
     return !comm->freed;
 }
 
 void coll__comm_release(coll__engine_t *engine, coll_comm_t *comm) {
-    if (comm->freed && comm->handles == 0) destroy(engine, comm);
+    if (comm->freed && comm->handles == 0)
+        destroy(engine, comm);
 }
 
 coll_comm_t *coll__comm_find(coll__engine_t *engine, uint64_t id) {

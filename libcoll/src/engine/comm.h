@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/error.h"
 #include "base/clock.h"
+#include "base/error.h"
 
 struct coll__topo;
 
@@ -39,23 +39,23 @@ struct coll_comm {
     int *world;   /* [size] world rank of each rank */
     int *rank_of; /* [world size] rank of each world rank, -1: not a member */
     struct coll__topo *topo;
-    double timeout; /* < 0: the environment's */
+    double timeout;    /* < 0: the environment's */
     uint64_t sequence; /* of the next collective; begins with 1 */
     uint64_t split_count;
     enum coll__comm_state state;
-    bool told;                 /* the caller has seen why it is broken */
-    coll__error_info_t *error; /* why it is broken */
-    coll_request_t *active;    /* requests in flight */
-    coll_request_t *interrupted; /* the blocking call that coll_resume() goes on with */
+    bool told;                            /* the caller has seen why it is broken */
+    coll__error_info_t *error;            /* why it is broken */
+    coll_request_t *active;               /* requests in flight */
+    coll_request_t *interrupted;          /* the blocking call that coll_resume() goes on with */
     uint64_t history[COLL__COMM_HISTORY]; /* fingerprint of sequence s at [s % COLL__COMM_HISTORY] */
     coll__comm_report_t *reports;         /* [size], NULL until the first one comes */
-    uint64_t failed[COLL__COMM_HISTORY];  /* sequences that failed alone (an argument error): their messages are stale */
+    uint64_t failed[COLL__COMM_HISTORY]; /* sequences that failed alone (an argument error): their messages are stale */
     size_t failed_count;
     struct coll__comm_posted *posted; /* errors of other ranks in calls that this rank has not made yet */
-    uint64_t mismatched;              /* sequence whose calls differ, 0: none; broken when all are known or it is time */
+    uint64_t mismatched; /* sequence whose calls differ, 0: none; broken when all are known or it is time */
     int64_t mismatched_until;
-    bool freed;   /* the caller's handle is gone; the struct stays while requests refer to it */
-    int handles; /* requests that refer to it */
+    bool freed;                    /* the caller's handle is gone; the struct stays while requests refer to it */
+    int handles;                   /* requests that refer to it */
     struct coll__channel *channel; /* NULL: not on one node, or none was left */
     void *api;
     void (*api_free)(void *api);

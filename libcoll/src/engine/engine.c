@@ -12,7 +12,8 @@
 #include "base/log.h"
 
 void coll__engine_lock(coll__engine_t *engine) {
-    if (pthread_mutex_trylock(&engine->lock) == 0) return;
+    if (pthread_mutex_trylock(&engine->lock) == 0)
+        return;
     atomic_fetch_add_explicit(&engine->contenders, 1, memory_order_relaxed);
     pthread_mutex_lock(&engine->lock);
     atomic_fetch_sub_explicit(&engine->contenders, 1, memory_order_relaxed);
@@ -38,14 +39,18 @@ int coll__engine_progress(coll__engine_t *engine) {
         break_all(engine);
         events = 1;
     }
-    if (engine->node_requests) events += coll__node_progress(engine);
-    if (engine->foreign.set) coll__failure_foreign(engine);
-    if (engine->ready) coll__run_ready(engine);
+    if (engine->node_requests)
+        events += coll__node_progress(engine);
+    if (engine->foreign.set)
+        coll__failure_foreign(engine);
+    if (engine->ready)
+        coll__run_ready(engine);
     if (atomic_load_explicit(coll__job_events(engine->job), memory_order_relaxed) != engine->events_seen) {
         coll__failure_check(engine);
         events++;
     }
-    if (engine->mismatches) coll__failure_settle(engine);
+    if (engine->mismatches)
+        coll__failure_settle(engine);
     return events;
 }
 
@@ -57,7 +62,8 @@ int coll__engine_create(const coll__env_t *env, coll__job_t *job, int wake_fd, c
         made->failed = calloc((size_t)size, sizeof *made->failed);
     }
     if (!made || !made->left_at || !made->failed) {
-        if (made) free(made->left_at);
+        if (made)
+            free(made->left_at);
         free(made);
         return coll__error(COLL_ERR_MEMORY, "out of memory for the state of %d ranks", size);
     }
@@ -89,14 +95,16 @@ void coll__engine_add_transport(coll__engine_t *engine, coll__transport_t *trans
 
 int coll__engine_start(coll__engine_t *engine) {
     engine->oversubscribed = engine->segment.local_size > coll__cpu_count();
-    if (engine->env.progress != COLL__PROGRESS_THREAD) return 0;
+    if (engine->env.progress != COLL__PROGRESS_THREAD)
+        return 0;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&engine->thread, NULL, coll__wait_thread, engine);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed)
-        return coll__error(COLL_ERR_STATE, "the progress thread (COLL_PROGRESS=thread) cannot start: %s", strerror(failed));
+        return coll__error(COLL_ERR_STATE, "the progress thread (COLL_PROGRESS=thread) cannot start: %s",
+                           strerror(failed));
     engine->thread_runs = true;
     return 0;
 }
@@ -116,10 +124,12 @@ void coll__engine_stop(coll__engine_t *engine, int64_t deadline) {
     ssize_t written = write(engine->wake_fd, &one, sizeof one);
     (void)written;
     coll__engine_unlock(engine);
-    if (engine->thread_runs) pthread_join(engine->thread, NULL);
+    if (engine->thread_runs)
+        pthread_join(engine->thread, NULL);
     coll__engine_lock(engine);
     while (!coll__p2p_drained(engine->p2p) && coll__now_ns() < deadline) {
-        if (coll__engine_progress(engine) > 0) continue;
+        if (coll__engine_progress(engine) > 0)
+            continue;
         coll__engine_unlock(engine);
         usleep(100);
         coll__engine_lock(engine);
@@ -129,7 +139,8 @@ void coll__engine_stop(coll__engine_t *engine, int64_t deadline) {
 }
 
 void coll__engine_free(coll__engine_t *engine) {
-    if (!engine) return;
+    if (!engine)
+        return;
     coll_request_t *request, *after;
     DL_FOREACH_SAFE2(engine->live, request, after, live_next) {
         coll__request_orphan(request);
@@ -140,7 +151,8 @@ void coll__engine_free(coll__engine_t *engine) {
         coll__comm_close(engine, comm);
     }
     coll__trace_close(engine->trace);
-    for (int i = 0; i < engine->transport_count; i++) engine->transports[i]->ops->close(engine->transports[i]);
+    for (int i = 0; i < engine->transport_count; i++)
+        engine->transports[i]->ops->close(engine->transports[i]);
     coll__p2p_free(engine->p2p);
     coll__node_close(engine->node);
     coll__notice_adopt(engine, NULL);

@@ -1,9 +1,9 @@
-/* The engine of a process: runs schedules over the point-to-point layer, makes progress, waits, and turns events of the job
- * (a peer died, a rank reported an error) into the end of the operations concerned.
+/* The engine of a process: runs schedules over the point-to-point layer, makes progress, waits, and turns events of the
+ * job (a peer died, a rank reported an error) into the end of the operations concerned.
  *
- * One lock guards everything; functions marked [locked] are called with it held. Files: engine.c (birth, progress, death),
- * run.c (a schedule's rounds), request.c (life of a request), wait.c (spin, yield, park), notice.c (what ranks tell each
- * other when something is wrong), failure.c (what happens then), fingerprint.c (how calls are compared).
+ * One lock guards everything; functions marked [locked] are called with it held. Files: engine.c (birth, progress,
+ * death), run.c (a schedule's rounds), request.c (life of a request), wait.c (spin, yield, park), notice.c (what ranks
+ * tell each other when something is wrong), failure.c (what happens then), fingerprint.c (how calls are compared).
  */
 #ifndef COLL__ENGINE_H
 #define COLL__ENGINE_H
@@ -47,7 +47,7 @@ struct coll_request {
     uint64_t sequence;
     uint64_t fingerprint;
     const coll__sched_t *sched;
-    const struct coll__algo *algo;
+    const char *algo_name; /* for the trace */
     size_t algo_index;
     void *route; /* of the API: what on_free() releases */
     coll__reduction_t reduction;
@@ -71,11 +71,11 @@ struct coll_request {
     int op_count;
     void *memory; /* scratch and ops: kept for the next use of this request */
     size_t memory_bytes;
-    int64_t started_at; /* only while calls are traced */
+    int64_t started_at;           /* only while calls are traced */
     int64_t wait_start, deadline; /* of the wait for it; 0: none yet */
-    uint64_t progressed; /* grows with each finished operation: a wait tells its own progress from others' */
+    uint64_t progressed;          /* grows with each finished operation: a wait tells its own progress from others' */
     void (*on_free)(coll_request_t *request); /* releases the schedule */
-    coll_request_t *prev, *next;             /* in comm->active or the pool */
+    coll_request_t *prev, *next;              /* in comm->active or the pool */
     coll_request_t *ready_prev, *ready_next;
     coll_request_t *live_prev, *live_next; /* in engine->live */
 };
@@ -102,9 +102,9 @@ typedef struct coll__engine {
     const coll_comm_t *last_comm; /* the handle seen last, known to be live */
     coll_request_t *ready;
     coll_request_t *node_requests; /* node operations under way, oldest first */
-    coll_request_t *live; /* every request that a caller may hold */
-    coll__trace_t *trace; /* NULL: calls are not traced */
-    coll_request_t *pool; /* finished requests to be used again */
+    coll_request_t *live;          /* every request that a caller may hold */
+    coll__trace_t *trace;          /* NULL: calls are not traced */
+    coll_request_t *pool;          /* finished requests to be used again */
     int pool_count;
     uint64_t events_seen;
     bool oversubscribed; /* more ranks on this node than CPUs: never spin */
@@ -116,7 +116,7 @@ typedef struct coll__engine {
         bool set;
         uint64_t comm, sequence, theirs;
         int peer;
-    } foreign; /* found inside a callback, dealt with outside */
+    } foreign;                    /* found inside a callback, dealt with outside */
     struct coll__orphan *orphans; /* notice.c */
     int orphan_count;
     bool interruptible;
@@ -140,13 +140,13 @@ void coll__engine_unlock(coll__engine_t *engine);
 int coll__engine_progress(coll__engine_t *engine); /* [locked] events, 0: nothing happened */
 
 /* ---- request.c: all [locked] ---- */
-coll_request_t *coll__request_get(coll__engine_t *engine, coll_comm_t *comm); /* NULL: out of memory */
+coll_request_t *coll__request_get(coll__engine_t *engine, coll_comm_t *comm);   /* NULL: out of memory */
 int coll__request_reserve(coll_request_t *request, const coll__sched_t *sched); /* scratch and ops; aligned */
 int coll__request_reserve_message(coll_request_t *request);
 void coll__request_complete(coll__engine_t *engine, coll_request_t *request, int status);
 void coll__request_fail(coll__engine_t *engine, coll_request_t *request, const coll__error_info_t *error);
 void coll__request_put(coll__engine_t *engine, coll_request_t *request); /* not active: back to the pool */
-const char *coll__request_name(const coll_request_t *request); /* "allreduce", "recv" */
+const char *coll__request_name(const coll_request_t *request);           /* "allreduce", "recv" */
 int coll__request_raise(coll_request_t *request); /* its status, as this thread's error if it failed */
 
 void coll__request_orphan(coll_request_t *request); /* the engine ends before the caller's handle */
@@ -168,18 +168,19 @@ void coll__run_ready(coll__engine_t *engine); /* advances what became ready */
 
 /* ---- node.c: all [locked] ---- */
 void coll__node_start(coll__engine_t *engine, coll_request_t *request); /* its NODE step */
-int coll__node_progress(coll__engine_t *engine); /* events */
-void coll__node_drop(coll__engine_t *engine, coll_request_t *request); /* gives the NODE step up */
-/* A blocking call that is one node step: done without a request if the others are about as far. COLL__AGAIN: goes on with a
- * request by coll__node_continue(). */
+int coll__node_progress(coll__engine_t *engine);                        /* events */
+void coll__node_drop(coll__engine_t *engine, coll_request_t *request);  /* gives the NODE step up */
+/* A blocking call that is one node step: done without a request if the others are about as far. COLL__AGAIN: goes on
+ * with a request by coll__node_continue(). */
 bool coll__node_direct_allowed(const coll__engine_t *engine, const coll_comm_t *comm);
 int coll__node_direct(coll__engine_t *engine, coll_comm_t *comm, coll__node_op_t *op);
 void coll__node_continue(coll__engine_t *engine, coll_request_t *request, const coll__node_op_t *op);
 
 /* ---- wait.c ---- */
-/* [locked on entry and exit, let go in between] Until the request is done, at most `timeout` seconds (<= 0: no limit; the clock
- * is read only if it is not done soon). Then the request fails with COLL_ERR_TIMEOUT and its communicator is broken. With
- * engine->interruptible it may return COLL_ERR_INTERRUPTED: the request goes on, and another call keeps its deadline. */
+/* [locked on entry and exit, let go in between] Until the request is done, at most `timeout` seconds (<= 0: no limit;
+ * the clock is read only if it is not done soon). Then the request fails with COLL_ERR_TIMEOUT and its communicator is
+ * broken. With engine->interruptible it may return COLL_ERR_INTERRUPTED: the request goes on, and another call keeps
+ * its deadline. */
 int coll__wait(coll__engine_t *engine, coll_request_t *request, double timeout);
 void *coll__wait_thread(void *engine); /* the progress thread */
 
@@ -192,27 +193,32 @@ void coll__failure_mismatch(coll__engine_t *engine, coll_comm_t *comm, uint64_t 
 void coll__failure_settle(coll__engine_t *engine); /* breaks mismatched communicators whose time has come */
 void coll__failure_sequence(coll__engine_t *engine, coll_comm_t *comm, uint64_t sequence,
                             const coll__error_info_t *error); /* one collective fails, the communicator lives */
-void coll__failure_record(coll_comm_t *comm, int rank, uint64_t sequence, uint64_t fingerprint); /* what a rank called */
+void coll__failure_record(coll_comm_t *comm, int rank, uint64_t sequence,
+                          uint64_t fingerprint); /* what a rank called */
 coll__p2p_hooks_t coll__failure_hooks(coll__engine_t *engine);
 void coll__failure_dead(coll__engine_t *engine, int world_rank); /* breaks the communicators that have this rank */
 void coll__failure_left(coll__engine_t *engine); /* requests that need a peer that said goodbye a while ago */
 int coll__failure_usable(coll_comm_t *comm, const char *operation); /* 0, or why it cannot be used */
-int coll__failure_call(coll__engine_t *engine, coll_comm_t *comm, coll_operation_t operation, int status); /* an argument error
-    of this rank (this thread's last error): takes the sequence number and tells the peers; returns status */
+int coll__failure_call(coll__engine_t *engine, coll_comm_t *comm, coll_operation_t operation,
+                       int status); /* an argument error
+of this rank (this thread's last error): takes the sequence number and tells the peers; returns status */
 
-void coll__notice_report(coll__engine_t *engine, coll_request_t *request); /* "I wait here": for timeouts and mismatches */
+void coll__notice_report(coll__engine_t *engine,
+                         coll_request_t *request); /* "I wait here": for timeouts and mismatches */
 void coll__notice_error(coll__engine_t *engine, coll_comm_t *comm, uint64_t sequence, bool breaks,
                         const coll__error_info_t *error);
 void coll__notice_abort(coll__engine_t *engine, const char *message);
 void coll__notice_mismatch(coll__engine_t *engine, coll_comm_t *comm, uint64_t sequence);
-void coll__notice_adopt(coll__engine_t *engine, coll_comm_t *comm); /* gives it the notices that came early; NULL: frees all */
+void coll__notice_adopt(coll__engine_t *engine,
+                        coll_comm_t *comm); /* gives it the notices that came early; NULL: frees all */
 void coll__notice_take_all(coll__engine_t *engine);
 coll__comm_report_t *coll__notice_reports(coll_comm_t *comm); /* [size]; NULL: out of memory */
 /* ---- comm.c: all [locked] ---- */
 /* `world[size]` is copied; the caller adds topo and api. */
 int coll__comm_create(coll__engine_t *engine, uint64_t id, const int *world, int size, int rank, coll_comm_t **comm);
-void coll__comm_close(coll__engine_t *engine, coll_comm_t *comm); /* the caller's handle ends; memory goes when nothing is in flight */
-void coll__comm_release(coll__engine_t *engine, coll_comm_t *comm); /* frees a closed one that nothing refers to */
+void coll__comm_close(coll__engine_t *engine,
+                      coll_comm_t *comm); /* the caller's handle ends; memory goes when nothing is in flight */
+void coll__comm_release(coll__engine_t *engine, coll_comm_t *comm);     /* frees a closed one that nothing refers to */
 bool coll__comm_known(coll__engine_t *engine, const coll_comm_t *comm); /* a live handle? `comm` may be any pointer */
 coll_comm_t *coll__comm_find(coll__engine_t *engine, uint64_t id);
 coll_request_t *coll__comm_request(const coll_comm_t *comm, uint64_t sequence);

@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "engine/engine.h"
 
-/* How long a mismatch waits for the other ranks' calls, so that the message can list them all; and how long after a goodbye
- * messages may still arrive by another road. */
+/* How long a mismatch waits for the other ranks' calls, so that the message can list them all; and how long after a
+ * goodbye messages may still arrive by another road. */
 static const int64_t MISMATCH_NS = 300 * 1000000L, GOODBYE_NS = 1000 * 1000000L;
 
 /* ---- words ---- */
@@ -18,7 +18,8 @@ static const int64_t MISMATCH_NS = 300 * 1000000L, GOODBYE_NS = 1000 * 1000000L;
 static void append(char *text, size_t capacity, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void append(char *text, size_t capacity, const char *format, ...) {
     size_t used = strlen(text);
-    if (used + 1 >= capacity) return;
+    if (used + 1 >= capacity)
+        return;
     va_list args;
     va_start(args, format);
     vsnprintf(text + used, capacity - used, format, args);
@@ -27,7 +28,8 @@ static void append(char *text, size_t capacity, const char *format, ...) {
 
 static void append_ranks(char *text, size_t capacity, const int *ranks, int count) {
     append(text, capacity, count == 1 ? "rank " : "ranks ");
-    for (int i = 0; i < count; i++) append(text, capacity, i ? ", %d" : "%d", ranks[i]);
+    for (int i = 0; i < count; i++)
+        append(text, capacity, i ? ", %d" : "%d", ranks[i]);
 }
 
 static void describe(const coll_comm_t *comm, uint64_t sequence, uint64_t fingerprint, char *text, size_t capacity) {
@@ -38,8 +40,10 @@ static void describe(const coll_comm_t *comm, uint64_t sequence, uint64_t finger
 
 static void add_rank(coll__error_info_t *error, int rank) {
     for (int i = 0; i < error->rank_count; i++)
-        if (error->ranks[i] == rank) return;
-    if (error->rank_count < COLL__ERROR_RANKS) error->ranks[error->rank_count++] = rank;
+        if (error->ranks[i] == rank)
+            return;
+    if (error->rank_count < COLL__ERROR_RANKS)
+        error->ranks[error->rank_count++] = rank;
 }
 
 /* ---- ending operations ---- */
@@ -51,12 +55,14 @@ static void forget_sequence(coll__engine_t *engine, coll_comm_t *comm, uint64_t 
 
 static bool failed_alone(const coll_comm_t *comm, uint64_t sequence) {
     for (size_t i = 0; i < COLL__COMM_HISTORY && i < comm->failed_count; i++)
-        if (comm->failed[i] == sequence) return true;
+        if (comm->failed[i] == sequence)
+            return true;
     return false;
 }
 
 void coll__failure_break(coll__engine_t *engine, coll_comm_t *comm, const coll__error_info_t *error) {
-    if (comm->state == COLL__COMM_BROKEN) return;
+    if (comm->state == COLL__COMM_BROKEN)
+        return;
     coll__error_info_t copy = *error; /* `error` may belong to a request that ends here */
     bool closed = comm->state == COLL__COMM_CLOSED;
     comm->state = COLL__COMM_BROKEN;
@@ -64,11 +70,15 @@ void coll__failure_break(coll__engine_t *engine, coll_comm_t *comm, const coll__
         comm->mismatched = 0;
         engine->mismatches--;
     }
-    if (!comm->error) comm->error = malloc(sizeof *comm->error);
-    if (comm->error) *comm->error = copy;
-    if (!closed) coll__log(COLL__LOG_INFO, "a communicator of %d ranks is broken: %s", comm->size, copy.message);
+    if (!comm->error)
+        comm->error = malloc(sizeof *comm->error);
+    if (comm->error)
+        *comm->error = copy;
+    if (!closed)
+        coll__log(COLL__LOG_INFO, "a communicator of %d ranks is broken: %s", comm->size, copy.message);
     comm->handles++; /* the last request must not take the communicator with it */
-    while (comm->active) coll__request_fail(engine, comm->active, &copy);
+    while (comm->active)
+        coll__request_fail(engine, comm->active, &copy);
     comm->handles--;
     coll__p2p_purge(engine->p2p, comm->id, NULL);
     coll__comm_release(engine, comm);
@@ -79,17 +89,20 @@ void coll__failure_sequence(coll__engine_t *engine, coll_comm_t *comm, uint64_t 
     coll_request_t *request = coll__comm_request(comm, sequence);
     coll__error_info_t copy = *error;
     comm->handles++;
-    if (request) coll__request_fail(engine, request, &copy);
+    if (request)
+        coll__request_fail(engine, request, &copy);
     comm->handles--;
     forget_sequence(engine, comm, sequence);
     coll__comm_release(engine, comm);
 }
 
 int coll__failure_usable(coll_comm_t *comm, const char *operation) {
-    if (comm->state == COLL__COMM_OPEN) return 0;
+    if (comm->state == COLL__COMM_OPEN)
+        return 0;
     if (comm->state == COLL__COMM_CLOSED)
         return coll__error(COLL_ERR_CLOSED, "%s: the communicator is closed", operation);
-    if (!comm->error) return coll__error(COLL_ERR_CLOSED, "%s: the communicator is broken", operation);
+    if (!comm->error)
+        return coll__error(COLL_ERR_CLOSED, "%s: the communicator is broken", operation);
     if (!comm->told) {
         comm->told = true;
         return coll__error_raise(comm->error);
@@ -126,7 +139,8 @@ void coll__failure_dead(coll__engine_t *engine, int world_rank) {
     coll_comm_t *comm, *next;
     DL_FOREACH_SAFE(engine->comms, comm, next) {
         int rank = comm->rank_of[world_rank];
-        if (rank < 0 || comm->state == COLL__COMM_BROKEN) continue;
+        if (rank < 0 || comm->state == COLL__COMM_BROKEN)
+            continue;
         coll__error_info_t error = {.status = COLL_ERR_RANK_FAILED, .sequence = -1};
         add_rank(&error, rank);
         snprintf(error.message, sizeof error.message,
@@ -139,7 +153,8 @@ void coll__failure_check(coll__engine_t *engine) {
     engine->events_seen = atomic_load(coll__job_events(engine->job));
     coll__notice_take_all(engine);
     for (int rank = 0; rank < engine->world_size; rank++) {
-        if (rank == engine->world_rank) continue;
+        if (rank == engine->world_rank)
+            continue;
         coll__peer_state_t state = coll__job_peer_state(engine->job, rank);
         if (state == COLL__PEER_FAILED && !engine->failed[rank]) {
             engine->failed[rank] = true;
@@ -165,7 +180,8 @@ void coll__failure_left(coll__engine_t *engine) {
                 if (engine->left_at[peers[i]] && now - engine->left_at[peers[i]] > GOODBYE_NS)
                     add_rank(&error, comm->rank_of[peers[i]]);
         }
-        if (!error.rank_count) continue;
+        if (!error.rank_count)
+            continue;
         append_ranks(error.message, sizeof error.message, error.ranks, error.rank_count);
         append(error.message, sizeof error.message, " left the job (finalized or exited) while others still need %s",
                error.rank_count == 1 ? "it" : "them");
@@ -179,14 +195,20 @@ void coll__failure_left(coll__engine_t *engine) {
 static bool hook_unexpected(void *context, int peer, const coll__envelope_t *envelope) {
     coll__engine_t *engine = context;
     coll_comm_t *comm = coll__comm_find(engine, envelope->comm);
-    if (!comm) return true; /* perhaps not made here yet */
-    if (comm->state != COLL__COMM_OPEN) return false;
-    if (envelope->match & COLL__MATCH_USER || envelope->match >= comm->sequence) return true;
-    if (failed_alone(comm, envelope->match)) return false;
+    if (!comm)
+        return true; /* perhaps not made here yet */
+    if (comm->state != COLL__COMM_OPEN)
+        return false;
+    if (envelope->match & COLL__MATCH_USER || envelope->match >= comm->sequence)
+        return true;
+    if (failed_alone(comm, envelope->match))
+        return false;
     bool active = coll__comm_request(comm, envelope->match) != NULL;
-    if (comm->sequence - envelope->match > COLL__COMM_HISTORY) return active;
+    if (comm->sequence - envelope->match > COLL__COMM_HISTORY)
+        return active;
     uint64_t mine = comm->history[envelope->match % COLL__COMM_HISTORY];
-    if (mine == envelope->fingerprint) return active;
+    if (mine == envelope->fingerprint)
+        return active;
     if (!engine->foreign.set) {
         engine->foreign.set = true;
         engine->foreign.comm = envelope->comm;
@@ -199,7 +221,8 @@ static bool hook_unexpected(void *context, int peer, const coll__envelope_t *env
 
 static void hook_mismatch(void *context, int peer, const coll__envelope_t *mine, const coll__envelope_t *theirs) {
     coll__engine_t *engine = context;
-    if (engine->foreign.set) return;
+    if (engine->foreign.set)
+        return;
     engine->foreign.set = true;
     engine->foreign.comm = mine->comm;
     engine->foreign.sequence = mine->match;
@@ -213,8 +236,10 @@ coll__p2p_hooks_t coll__failure_hooks(coll__engine_t *engine) {
 
 void coll__failure_record(coll_comm_t *comm, int rank, uint64_t sequence, uint64_t fingerprint) {
     coll__comm_report_t *reports = coll__notice_reports(comm);
-    if (!reports || rank < 0 || reports[rank].sequence > sequence) return;
-    if (reports[rank].sequence < sequence) reports[rank].peer_count = 0;
+    if (!reports || rank < 0 || reports[rank].sequence > sequence)
+        return;
+    if (reports[rank].sequence < sequence)
+        reports[rank].peer_count = 0;
     reports[rank].sequence = sequence;
     reports[rank].fingerprint = fingerprint;
     reports[rank].at = coll__now_ns();
@@ -223,18 +248,21 @@ void coll__failure_record(coll_comm_t *comm, int rank, uint64_t sequence, uint64
 void coll__failure_foreign(coll__engine_t *engine) {
     engine->foreign.set = false;
     coll_comm_t *comm = coll__comm_find(engine, engine->foreign.comm);
-    if (!comm || comm->state != COLL__COMM_OPEN) return;
+    if (!comm || comm->state != COLL__COMM_OPEN)
+        return;
     coll__failure_record(comm, comm->rank_of[engine->foreign.peer], engine->foreign.sequence, engine->foreign.theirs);
     coll__failure_mismatch(engine, comm, engine->foreign.sequence);
 }
 
 void coll__failure_mismatch(coll__engine_t *engine, coll_comm_t *comm, uint64_t sequence) {
-    if (comm->mismatched || comm->state != COLL__COMM_OPEN) return;
+    if (comm->mismatched || comm->state != COLL__COMM_OPEN)
+        return;
     comm->mismatched = sequence;
     comm->mismatched_until = coll__now_ns() + MISMATCH_NS;
     engine->mismatches++;
     uint64_t mine = sequence < comm->sequence ? comm->history[sequence % COLL__COMM_HISTORY] : 0;
-    if (mine) coll__failure_record(comm, comm->rank, sequence, mine);
+    if (mine)
+        coll__failure_record(comm, comm->rank, sequence, mine);
     coll__notice_mismatch(engine, comm, sequence);
 }
 
@@ -242,23 +270,29 @@ void coll__failure_mismatch(coll__engine_t *engine, coll_comm_t *comm, uint64_t 
 static void put_into_words(const coll_comm_t *comm, uint64_t sequence, coll__error_info_t *error) {
     const coll__comm_report_t *reports = comm->reports;
     uint64_t mine = sequence < comm->sequence ? comm->history[sequence % COLL__COMM_HISTORY] : 0;
-    snprintf(error->message, sizeof error->message, "the ranks' calls do not match (call %llu of %d ranks): ",
-             (unsigned long long)sequence, comm->size);
+    snprintf(error->message, sizeof error->message,
+             "the ranks' calls do not match (call %llu of %d ranks): ", (unsigned long long)sequence, comm->size);
     for (int first = 0; first < comm->size; first++) {
-        if (reports[first].sequence != sequence) continue;
+        if (reports[first].sequence != sequence)
+            continue;
         uint64_t fingerprint = reports[first].fingerprint;
         int ranks[COLL__ERROR_RANKS], count = 0;
         bool seen = false;
         for (int rank = 0; rank < comm->size && !seen; rank++) {
-            if (reports[rank].sequence != sequence || reports[rank].fingerprint != fingerprint) continue;
+            if (reports[rank].sequence != sequence || reports[rank].fingerprint != fingerprint)
+                continue;
             seen = rank < first;
-            if (count < COLL__ERROR_RANKS) ranks[count++] = rank;
-            if (fingerprint != mine) add_rank(error, rank);
+            if (count < COLL__ERROR_RANKS)
+                ranks[count++] = rank;
+            if (fingerprint != mine)
+                add_rank(error, rank);
         }
-        if (seen) continue;
+        if (seen)
+            continue;
         char call[96];
         coll__fingerprint_print(fingerprint, call, sizeof call);
-        if (first) append(error->message, sizeof error->message, "; ");
+        if (first)
+            append(error->message, sizeof error->message, "; ");
         append_ranks(error->message, sizeof error->message, ranks, count);
         append(error->message, sizeof error->message, " called %s", call);
     }
@@ -266,7 +300,8 @@ static void put_into_words(const coll_comm_t *comm, uint64_t sequence, coll__err
 
 static bool all_known(const coll_comm_t *comm) {
     for (int rank = 0; rank < comm->size; rank++)
-        if (!comm->reports || comm->reports[rank].sequence < comm->mismatched) return false;
+        if (!comm->reports || comm->reports[rank].sequence < comm->mismatched)
+            return false;
     return true;
 }
 
@@ -274,7 +309,8 @@ void coll__failure_settle(coll__engine_t *engine) {
     int64_t now = coll__now_ns();
     coll_comm_t *comm, *next;
     DL_FOREACH_SAFE(engine->comms, comm, next) {
-        if (!comm->mismatched || (now < comm->mismatched_until && !all_known(comm))) continue;
+        if (!comm->mismatched || (now < comm->mismatched_until && !all_known(comm)))
+            continue;
         coll__error_info_t error = {.status = COLL_ERR_MISMATCH, .sequence = (int64_t)comm->mismatched};
         if (comm->reports)
             put_into_words(comm, comm->mismatched, &error);
@@ -287,31 +323,36 @@ void coll__failure_settle(coll__engine_t *engine) {
 /* ---- deadlines ---- */
 
 /* Follows who waits for whom, in this call or still in an earlier one, to those who did not say that they wait. */
-static void find_missing(coll__engine_t *engine, const coll_comm_t *comm, const coll_request_t *request, coll__error_info_t *error) {
+static void find_missing(coll__engine_t *engine, const coll_comm_t *comm, const coll_request_t *request,
+                         coll__error_info_t *error) {
     int peers[COLL__REPORT_PEERS];
     int count = coll__request_peers(request, peers, COLL__REPORT_PEERS);
     bool *seen = calloc((size_t)comm->size, sizeof *seen);
     int *queue = malloc((size_t)comm->size * sizeof *queue);
     int head = 0, tail = 0;
-    if (!seen || !queue) goto out;
+    if (!seen || !queue)
+        goto out;
     seen[comm->rank] = true;
     for (int i = 0; i < count; i++) {
         int rank = comm->rank_of[peers[i]];
-        if (!seen[rank]) queue[tail++] = rank;
+        if (!seen[rank])
+            queue[tail++] = rank;
         seen[rank] = true;
     }
     while (head < tail) {
         int rank = queue[head++];
         const coll__comm_report_t *report = comm->reports ? &comm->reports[rank] : NULL;
-        bool waits = report && (report->sequence == request->sequence ||
-                                (report->sequence && report->sequence < request->sequence && report->at >= request->wait_start));
+        bool waits =
+            report && (report->sequence == request->sequence ||
+                       (report->sequence && report->sequence < request->sequence && report->at >= request->wait_start));
         if (!waits) {
             add_rank(error, rank);
             continue;
         }
         for (int i = 0; i < report->peer_count; i++) {
             int peer = report->peers[i];
-            if (!seen[peer]) queue[tail++] = peer;
+            if (!seen[peer])
+                queue[tail++] = peer;
             seen[peer] = true;
         }
     }
@@ -325,7 +366,8 @@ out:
     free(seen);
     free(queue);
     if (!error->rank_count)
-        for (int i = 0; i < count; i++) add_rank(error, comm->rank_of[peers[i]]);
+        for (int i = 0; i < count; i++)
+            add_rank(error, comm->rank_of[peers[i]]);
 }
 
 void coll__failure_timeout(coll__engine_t *engine, coll_request_t *request, double waited) {
@@ -335,7 +377,8 @@ void coll__failure_timeout(coll__engine_t *engine, coll_request_t *request, doub
     if (request->operation == COLL_OP_SENDRECV) {
         snprintf(call, sizeof call, "%s", coll__request_name(request));
         int peers[1];
-        if (coll__request_peers(request, peers, 1)) add_rank(&error, comm->rank_of[peers[0]]);
+        if (coll__request_peers(request, peers, 1))
+            add_rank(&error, comm->rank_of[peers[0]]);
     } else {
         describe(comm, request->sequence, request->fingerprint, call, sizeof call);
         find_missing(engine, comm, request, &error);

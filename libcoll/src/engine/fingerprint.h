@@ -1,4 +1,5 @@
-/* A collective call in 64 bits, so that each message can carry it and a mismatch can be put into words without asking. */
+/* A collective call in 64 bits, so that each message can carry it and a mismatch can be put into words without asking.
+ */
 #ifndef COLL__FINGERPRINT_H
 #define COLL__FINGERPRINT_H
 

@@ -57,7 +57,8 @@ void coll__node_drop(coll__engine_t *engine, coll_request_t *request) {
 }
 
 static void differs(coll__engine_t *engine, const coll_comm_t *comm, const coll__node_op_t *op) {
-    if (engine->foreign.set) return;
+    if (engine->foreign.set)
+        return;
     engine->foreign.set = true;
     engine->foreign.comm = comm->id;
     engine->foreign.sequence = op->other_sequence;
@@ -76,7 +77,8 @@ int coll__node_progress(coll__engine_t *engine) {
             request->progressed++;
             events++;
         }
-        if (status == COLL__AGAIN) continue;
+        if (status == COLL__AGAIN)
+            continue;
         events++;
         unlist(engine, request);
         if (status == COLL_ERR_MISMATCH) { /* the request stays until failure.c has put the mismatch into words */
@@ -84,7 +86,8 @@ int coll__node_progress(coll__engine_t *engine) {
             continue;
         }
         request->progressed++;
-        if (--request->outstanding == 0) coll__run_make_ready(engine, request);
+        if (--request->outstanding == 0)
+            coll__run_make_ready(engine, request);
     }
     return events;
 }
@@ -103,7 +106,8 @@ int coll__node_direct(coll__engine_t *engine, coll_comm_t *comm, coll__node_op_t
     comm->calls++;
     coll__node_prepare(op);
     int status = coll__node_try(channel, op);
-    if (status != COLL__AGAIN || engine->env.spin_us == 0) return status;
+    if (status != COLL__AGAIN || engine->env.spin_us == 0)
+        return status;
     if (engine->oversubscribed) {
         for (int i = 0; i < DIRECT_YIELDS && status == COLL__AGAIN; i++) {
             sched_yield();

@@ -48,10 +48,12 @@ int coll__request_reserve(coll_request_t *request, const coll__sched_t *sched) {
     int widest = 0, width = 0, round = -1;
     for (int i = 0; i < sched->step_count; i++) {
         const coll__step_t *step = &sched->steps[i];
-        if (step->round != round) width = 0;
+        if (step->round != round)
+            width = 0;
         round = step->round;
         width += step->kind == COLL__STEP_SEND || step->kind == COLL__STEP_RECV;
-        if (width > widest) widest = width;
+        if (width > widest)
+            widest = width;
     }
     return reserve(request, sched->scratch_bytes, widest);
 }
@@ -61,8 +63,10 @@ int coll__request_reserve_message(coll_request_t *request) {
 }
 
 static void cancel_ops(coll__engine_t *engine, coll_request_t *request) {
-    for (int i = 0; i < request->op_count; i++) coll__p2p_cancel(engine->p2p, &request->ops[i]);
-    if (request->on_node) coll__node_drop(engine, request);
+    for (int i = 0; i < request->op_count; i++)
+        coll__p2p_cancel(engine->p2p, &request->ops[i]);
+    if (request->on_node)
+        coll__node_drop(engine, request);
     request->op_count = 0;
     request->outstanding = 0;
 }
@@ -72,21 +76,27 @@ void coll__request_complete(coll__engine_t *engine, coll_request_t *request, int
     request->status = status;
     request->state = COLL__REQUEST_DONE;
     DL_DELETE(comm->active, request);
-    if (engine->trace) coll__trace_call(engine->trace, request);
-    if (engine->cond_waiters) pthread_cond_broadcast(&engine->completed);
+    if (engine->trace)
+        coll__trace_call(engine->trace, request);
+    if (engine->cond_waiters)
+        pthread_cond_broadcast(&engine->completed);
     if (engine->parked) {
         uint64_t one = 1;
         ssize_t written = write(engine->wake_fd, &one, sizeof one);
         (void)written; /* full: it is readable already */
     }
-    if (request->detached) coll__request_put(engine, request);
+    if (request->detached)
+        coll__request_put(engine, request);
 }
 
 void coll__request_fail(coll__engine_t *engine, coll_request_t *request, const coll__error_info_t *error) {
-    if (request->state != COLL__REQUEST_ACTIVE) return;
-    if (!request->error) request->error = malloc(sizeof *request->error);
+    if (request->state != COLL__REQUEST_ACTIVE)
+        return;
+    if (!request->error)
+        request->error = malloc(sizeof *request->error);
     if (request->error) {
-        if (request->error != error) *request->error = *error;
+        if (request->error != error)
+            *request->error = *error;
         snprintf(request->error->operation, sizeof request->error->operation, "%s", coll__request_name(request));
         request->error->sequence = request->sequence ? (int64_t)request->sequence : -1;
     }
@@ -95,9 +105,11 @@ void coll__request_fail(coll__engine_t *engine, coll_request_t *request, const c
 }
 
 void coll__request_put(coll__engine_t *engine, coll_request_t *request) {
-    if (request->ready) DL_DELETE2(engine->ready, request, ready_prev, ready_next);
+    if (request->ready)
+        DL_DELETE2(engine->ready, request, ready_prev, ready_next);
     DL_DELETE2(engine->live, request, live_prev, live_next);
-    if (request->on_free) request->on_free(request);
+    if (request->on_free)
+        request->on_free(request);
     coll_comm_t *comm = request->comm;
     free(request->error);
     bool keep = engine->pool_count < POOL_REQUESTS && request->memory_bytes <= POOL_MEMORY;
@@ -118,15 +130,19 @@ void coll__request_put(coll__engine_t *engine, coll_request_t *request) {
 }
 
 int coll__request_raise(coll_request_t *request) {
-    if (request->status == COLL_SUCCESS) return COLL_SUCCESS;
-    if (request->comm->state == COLL__COMM_BROKEN) request->comm->told = true;
-    if (request->error) return coll__error_raise(request->error);
+    if (request->status == COLL_SUCCESS)
+        return COLL_SUCCESS;
+    if (request->comm->state == COLL__COMM_BROKEN)
+        request->comm->told = true;
+    if (request->error)
+        return coll__error_raise(request->error);
     return coll__error(request->status, "%s failed, and there was no memory left to say how",
                        coll__request_name(request));
 }
 
 void coll__request_orphan(coll_request_t *request) {
-    if (request->on_free) request->on_free(request);
+    if (request->on_free)
+        request->on_free(request);
     free(request->error);
     free(request->memory);
     memset(request, 0, sizeof *request);
@@ -135,7 +151,8 @@ void coll__request_orphan(coll_request_t *request) {
 }
 
 const char *coll__request_name(const coll_request_t *request) {
-    if (request->operation == COLL_OP_SENDRECV) return request->receives ? "recv" : "send";
+    if (request->operation == COLL_OP_SENDRECV)
+        return request->receives ? "recv" : "send";
     return coll_operation_name(request->operation);
 }
 
@@ -143,9 +160,11 @@ int coll__request_peers(const coll_request_t *request, int *peers, int capacity)
     int count = 0;
     if (request->on_node) {
         count = coll__node_missing(request->comm->channel, &request->node_op, peers, capacity);
-        for (int i = 0; i < count; i++) peers[i] = request->comm->world[peers[i]];
+        for (int i = 0; i < count; i++)
+            peers[i] = request->comm->world[peers[i]];
     }
     for (int i = 0; i < request->op_count && count < capacity; i++)
-        if (request->ops[i].state != 0 && request->ops[i].peer >= 0) peers[count++] = request->ops[i].peer;
+        if (request->ops[i].state != 0 && request->ops[i].peer >= 0)
+            peers[count++] = request->ops[i].peer;
     return count;
 }

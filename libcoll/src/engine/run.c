@@ -1,4 +1,5 @@
-/* Runs a schedule: takes its rounds one after another, starting each when all operations of the one before have ended. */
+/* Runs a schedule: takes its rounds one after another, starting each when all operations of the one before have ended.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -6,22 +7,27 @@
 #include "engine/engine.h"
 
 void coll__run_make_ready(coll__engine_t *engine, coll_request_t *request) {
-    if (request->ready) return;
+    if (request->ready)
+        return;
     request->ready = true;
     DL_APPEND2(engine->ready, request, ready_prev, ready_next);
 }
 
 static void op_done(coll__p2p_op_t *op, int status) {
     coll_request_t *request = op->owner;
-    if (status == COLL_ERR_MISMATCH) return; /* the request stays until failure.c has put the mismatch into words */
+    if (status == COLL_ERR_MISMATCH)
+        return; /* the request stays until failure.c has put the mismatch into words */
     request->outstanding--;
     request->progressed++;
     if (status < 0 && !request->failing) {
         request->failing = true;
-        if (!request->error) request->error = malloc(sizeof *request->error);
-        if (request->error) coll__error_save(request->error);
+        if (!request->error)
+            request->error = malloc(sizeof *request->error);
+        if (request->error)
+            coll__error_save(request->error);
     }
-    if (request->outstanding == 0) coll__run_make_ready(request->engine, request);
+    if (request->outstanding == 0)
+        coll__run_make_ready(request->engine, request);
 }
 
 static coll__p2p_op_t *next_op(coll_request_t *request, int index) {
@@ -42,8 +48,8 @@ static void reduce(const coll_request_t *request, const coll__step_t *step) {
                       step->bytes / reduction->element);
 }
 
-/* Takes the steps of one round. `outstanding` is held above zero meanwhile, so that operations that end at once do not make
- * the request ready while it is running. */
+/* Takes the steps of one round. `outstanding` is held above zero meanwhile, so that operations that end at once do not
+ * make the request ready while it is running. */
 static void take_round(coll__engine_t *engine, coll_request_t *request) {
     const coll__sched_t *sched = request->sched;
     const coll_comm_t *comm = request->comm;
@@ -97,7 +103,8 @@ static void advance(coll__engine_t *engine, coll_request_t *request) {
     }
     if (request->failing) {
         coll__error_info_t error = {.status = COLL_ERR_MEMORY, .message = "out of memory for an error message"};
-        if (request->error) error = *request->error;
+        if (request->error)
+            error = *request->error;
         if (request->receives && error.status == COLL_ERR_TRUNCATE)
             coll__request_fail(engine, request, &error);
         else
@@ -106,7 +113,8 @@ static void advance(coll__engine_t *engine, coll_request_t *request) {
 }
 
 void coll__run_activate(coll__engine_t *engine, coll_request_t *request) {
-    if (engine->trace) request->started_at = coll__now_ns();
+    if (engine->trace)
+        request->started_at = coll__now_ns();
     request->wait_start = request->deadline = 0;
     request->state = COLL__REQUEST_ACTIVE;
     request->status = COLL_SUCCESS;
@@ -128,11 +136,13 @@ static void look_back(coll__engine_t *engine, coll_request_t *request) {
                    comm->reports[rank].fingerprint != request->fingerprint;
     if (differs) {
         coll__failure_mismatch(engine, comm, request->sequence);
-        if (peer >= 0) coll__failure_record(comm, comm->rank_of[peer], request->sequence, theirs.fingerprint);
+        if (peer >= 0)
+            coll__failure_record(comm, comm->rank_of[peer], request->sequence, theirs.fingerprint);
     }
     coll__comm_posted_t *posted, *next;
     LL_FOREACH_SAFE(comm->posted, posted, next) {
-        if (posted->sequence > request->sequence) continue;
+        if (posted->sequence > request->sequence)
+            continue;
         LL_DELETE(comm->posted, posted);
         if (posted->sequence == request->sequence)
             coll__failure_sequence(engine, comm, request->sequence, &posted->error);
@@ -147,7 +157,8 @@ int coll__run_start(coll__engine_t *engine, coll_request_t *request) {
     comm->calls++;
     coll__run_activate(engine, request);
     look_back(engine, request);
-    if (request->state == COLL__REQUEST_ACTIVE) advance(engine, request);
+    if (request->state == COLL__REQUEST_ACTIVE)
+        advance(engine, request);
     return 0;
 }
 
@@ -174,6 +185,7 @@ void coll__run_ready(coll__engine_t *engine) {
         coll_request_t *request = engine->ready;
         DL_DELETE2(engine->ready, request, ready_prev, ready_next);
         request->ready = false;
-        if (request->state == COLL__REQUEST_ACTIVE) advance(engine, request);
+        if (request->state == COLL__REQUEST_ACTIVE)
+            advance(engine, request);
     }
 }

@@ -1,9 +1,9 @@
 /* Waiting, the only place where it happens: spin, then (with more ranks than CPUs) yield, then park in poll().
  *
- * The window of spinning or yielding is one for a whole wait, however often unrelated messages come meanwhile. Once it is
- * over, wake-ups that bring nothing for this request lengthen the next nap, so that a flood cannot keep the thread busy.
- * Parking follows the usual order: raise the flag, fence, look once more, sleep; a sender that publishes before it looks at
- * the flag is then either seen here or wakes this thread.
+ * The window of spinning or yielding is one for a whole wait, however often unrelated messages come meanwhile. Once it
+ * is over, wake-ups that bring nothing for this request lengthen the next nap, so that a flood cannot keep the thread
+ * busy. Parking follows the usual order: raise the flag, fence, look once more, sleep; a sender that publishes before
+ * it looks at the flag is then either seen here or wakes this thread.
  */
 #include <errno.h>
 #include <poll.h>
@@ -30,14 +30,16 @@ static int64_t window_ns(const coll__engine_t *engine) {
 
 /* Lets a thread that wants the lock have it. */
 static void let_go(coll__engine_t *engine) {
-    if (atomic_load_explicit(&engine->contenders, memory_order_relaxed) == 0) return;
+    if (atomic_load_explicit(&engine->contenders, memory_order_relaxed) == 0)
+        return;
     coll__engine_unlock(engine);
     sched_yield();
     coll__engine_lock(engine);
 }
 
 static void set_sleeping(coll__engine_t *engine, int sleeping) {
-    if (!engine->segment.base) return;
+    if (!engine->segment.base)
+        return;
     atomic_store_explicit(&engine->segment.lines[engine->segment.local_rank].sleeping, sleeping, memory_order_relaxed);
 }
 
@@ -77,7 +79,8 @@ static bool park(coll__engine_t *engine, const coll_request_t *request, int64_t 
         return false;
     }
     fds[0] = (struct pollfd){.fd = engine->wake_fd, .events = POLLIN};
-    for (int i = 0; i < count; i++) fds[i + 1] = (struct pollfd){.fd = transport_fds[i], .events = POLLIN};
+    for (int i = 0; i < count; i++)
+        fds[i + 1] = (struct pollfd){.fd = transport_fds[i], .events = POLLIN};
     engine->parked = true;
     engine->counters.parks++;
     int64_t before = coll__now_ns();
@@ -95,17 +98,22 @@ static bool park(coll__engine_t *engine, const coll_request_t *request, int64_t 
         (void)taken; /* another thread may have taken it: it is nonblocking */
         engine->counters.wakes++;
     }
-    if (engine->cond_waiters) pthread_cond_broadcast(&engine->completed); /* one of them sleeps for all now */
+    if (engine->cond_waiters)
+        pthread_cond_broadcast(&engine->completed); /* one of them sleeps for all now */
     return signalled;
 }
 
 /* How long the next sleep may be. */
 static int64_t longest_sleep(const coll__engine_t *engine, const struct waiter *waiter, int64_t now, int64_t deadline) {
     int64_t until = now + engine->env.poll_ms * MS;
-    if (deadline < until) until = deadline;
-    if (waiter->report_at < until) until = waiter->report_at;
-    if (engine->interruptible && waiter->interrupt_at < until) until = waiter->interrupt_at;
-    if (engine->mismatches && now + 20 * MS < until) until = now + 20 * MS;
+    if (deadline < until)
+        until = deadline;
+    if (waiter->report_at < until)
+        until = waiter->report_at;
+    if (engine->interruptible && waiter->interrupt_at < until)
+        until = waiter->interrupt_at;
+    if (engine->mismatches && now + 20 * MS < until)
+        until = now + 20 * MS;
     return until > now ? until - now : 0;
 }
 
@@ -116,10 +124,12 @@ static void nap(coll__engine_t *engine, const coll_request_t *request, struct wa
         waiter->nap_ns = 0;
     else
         waiter->nap_ns = waiter->nap_ns ? 2 * waiter->nap_ns : NAP_FIRST_US * US;
-    if (waiter->nap_ns > NAP_MOST_US * US) waiter->nap_ns = NAP_MOST_US * US;
+    if (waiter->nap_ns > NAP_MOST_US * US)
+        waiter->nap_ns = NAP_MOST_US * US;
     waiter->progressed = request->progressed;
     waiter->slept_at = now;
-    if (waiter->nap_ns) sleep_unlocked(engine, waiter->nap_ns);
+    if (waiter->nap_ns)
+        sleep_unlocked(engine, waiter->nap_ns);
 }
 
 static void begin(struct waiter *waiter, const coll__engine_t *engine, coll_request_t *request, double timeout) {
@@ -132,24 +142,29 @@ static void begin(struct waiter *waiter, const coll__engine_t *engine, coll_requ
     waiter->window_end = now + window_ns(engine);
     waiter->interrupt_at = now + INTERRUPT_MS * MS;
     waiter->report_at = request->wait_start + 500 * MS;
-    if (waiter->report_at < now) waiter->report_at = now + (now - request->wait_start);
-    if (request->deadline == COLL__NEVER) return;
+    if (waiter->report_at < now)
+        waiter->report_at = now + (now - request->wait_start);
+    if (request->deadline == COLL__NEVER)
+        return;
     int64_t middle = now + (request->deadline - now) / 2;
-    if (middle < waiter->report_at) waiter->report_at = middle;
+    if (middle < waiter->report_at)
+        waiter->report_at = middle;
 }
 
 static void report(coll__engine_t *engine, coll_request_t *request, struct waiter *waiter, int64_t now) {
     coll__notice_report(engine, request);
     int64_t next = now + (now - request->wait_start), middle = now + (request->deadline - now) / 2;
     waiter->report_at = next < middle || request->deadline == COLL__NEVER ? next : middle;
-    if (waiter->report_at < now + 20 * MS) waiter->report_at = COLL__NEVER;
+    if (waiter->report_at < now + 20 * MS)
+        waiter->report_at = COLL__NEVER;
 }
 
 int coll__wait(coll__engine_t *engine, coll_request_t *request, double timeout) {
     struct waiter waiter = {0};
     for (unsigned polls = 1;; polls++) {
         coll__engine_progress(engine);
-        if (request->state != COLL__REQUEST_ACTIVE) break;
+        if (request->state != COLL__REQUEST_ACTIVE)
+            break;
         if (engine->oversubscribed && engine->env.spin_us != 0) {
             coll__engine_unlock(engine);
             sched_yield();
@@ -160,7 +175,8 @@ int coll__wait(coll__engine_t *engine, coll_request_t *request, double timeout) 
         } else {
             let_go(engine);
         }
-        if (!waiter.start) begin(&waiter, engine, request, timeout);
+        if (!waiter.start)
+            begin(&waiter, engine, request, timeout);
         int64_t now = coll__now_ns();
         if (now >= request->deadline) {
             coll__engine_progress(engine);
@@ -168,13 +184,18 @@ int coll__wait(coll__engine_t *engine, coll_request_t *request, double timeout) 
                 coll__failure_timeout(engine, request, (double)(now - request->wait_start) / 1e9);
             break;
         }
-        if (now < waiter.window_end) continue;
-        if (now >= waiter.report_at) report(engine, request, &waiter, now);
-        if (engine->someone_left) coll__failure_left(engine);
+        if (now < waiter.window_end)
+            continue;
+        if (now >= waiter.report_at)
+            report(engine, request, &waiter, now);
+        if (engine->someone_left)
+            coll__failure_left(engine);
         nap(engine, request, &waiter, now);
-        if (request->state != COLL__REQUEST_ACTIVE) break;
+        if (request->state != COLL__REQUEST_ACTIVE)
+            break;
         bool signalled = park(engine, request, longest_sleep(engine, &waiter, coll__now_ns(), request->deadline));
-        if (request->state != COLL__REQUEST_ACTIVE) break;
+        if (request->state != COLL__REQUEST_ACTIVE)
+            break;
         if (engine->interruptible && (signalled || coll__now_ns() >= waiter.interrupt_at)) {
             engine->counters.spin_ns += (double)(waiter.window_end - waiter.start);
             return coll__error(COLL_ERR_INTERRUPTED, "%s: interrupted while waiting", coll__request_name(request));
@@ -193,8 +214,10 @@ void *coll__wait_thread(void *context) {
     coll__engine_lock(engine);
     while (!engine->closing) {
         int64_t window_end = coll__now_ns() + window_ns(engine);
-        while (coll__engine_progress(engine) > 0 && coll__now_ns() < window_end) let_go(engine);
-        if (engine->someone_left) coll__failure_left(engine);
+        while (coll__engine_progress(engine) > 0 && coll__now_ns() < window_end)
+            let_go(engine);
+        if (engine->someone_left)
+            coll__failure_left(engine);
         park(engine, NULL, engine->env.poll_ms * MS);
     }
     coll__engine_unlock(engine);

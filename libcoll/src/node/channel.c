@@ -26,8 +26,8 @@ size_t coll__node_region_bytes(int local_size) {
     return whole_pages(sizeof(coll__node_head_t)) + COLL__NODE_CHANNELS * channel_bytes(local_size);
 }
 
-/* The memory is new and zero. The node's first rank makes the lock; the others wait for that at their first attach, which
- * comes after a round of messages and so never waits long. */
+/* The memory is new and zero. The node's first rank makes the lock; the others wait for that at their first attach,
+ * which comes after a round of messages and so never waits long. */
 static int make_lock(coll__node_head_t *head) {
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
@@ -35,14 +35,16 @@ static int make_lock(coll__node_head_t *head) {
     pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
     int failed = pthread_mutex_init(&head->lock, &attributes);
     pthread_mutexattr_destroy(&attributes);
-    if (failed) return coll__error(COLL_ERR_TRANSPORT, "the node's lock cannot be made: %s", strerror(failed));
+    if (failed)
+        return coll__error(COLL_ERR_TRANSPORT, "the node's lock cannot be made: %s", strerror(failed));
     atomic_store_explicit(&head->ready, 1, memory_order_release);
     return 0;
 }
 
 int coll__node_open(const coll__segment_t *segment, coll__node_t **out) {
     coll__node_t *node = calloc(1, sizeof *node);
-    if (!node) return coll__error(COLL_ERR_MEMORY, "out of memory for the node layer");
+    if (!node)
+        return coll__error(COLL_ERR_MEMORY, "out of memory for the node layer");
     node->heap = calloc((size_t)segment->local_size, sizeof *node->heap);
     node->heap_bytes = calloc((size_t)segment->local_size, sizeof *node->heap_bytes);
     if (!node->heap || !node->heap_bytes) {
@@ -63,9 +65,11 @@ int coll__node_open(const coll__segment_t *segment, coll__node_t **out) {
 }
 
 void coll__node_close(coll__node_t *node) {
-    if (!node) return;
+    if (!node)
+        return;
     for (int i = 0; node->segment && node->heap && i < node->segment->local_size; i++)
-        if (node->heap[i]) munmap(node->heap[i], node->heap_bytes[i]);
+        if (node->heap[i])
+            munmap(node->heap[i], node->heap_bytes[i]);
     free(node->heap);
     free(node->heap_bytes);
     free(node);
@@ -75,13 +79,16 @@ int coll__node_map_heap(coll__node_t *node, int local_rank, pid_t pid, int fd, s
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd);
     int memory = open(path, O_RDWR | O_CLOEXEC);
-    if (memory < 0) return coll__error(COLL_ERR_TRANSPORT, "the heap of local rank %d cannot be opened: %s", local_rank, strerror(errno));
+    if (memory < 0)
+        return coll__error(COLL_ERR_TRANSPORT, "the heap of local rank %d cannot be opened: %s", local_rank,
+                           strerror(errno));
     struct stat file;
     void *base = MAP_FAILED;
     if (fstat(memory, &file) == 0 && file.st_uid == geteuid() && (size_t)file.st_size == bytes)
         base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory, 0);
     close(memory);
-    if (base == MAP_FAILED) return coll__error(COLL_ERR_TRANSPORT, "the heap of local rank %d cannot be mapped", local_rank);
+    if (base == MAP_FAILED)
+        return coll__error(COLL_ERR_TRANSPORT, "the heap of local rank %d cannot be mapped", local_rank);
     node->heap[local_rank] = base;
     node->heap_bytes[local_rank] = bytes;
     return 0;
@@ -99,7 +106,8 @@ static int lock(coll__node_head_t *head) {
     if (!atomic_load_explicit(&head->ready, memory_order_acquire))
         return coll__error(COLL_ERR_INTERNAL, "the node's region is not ready");
     int failed = pthread_mutex_lock(&head->lock);
-    if (failed == EOWNERDEAD) failed = pthread_mutex_consistent(&head->lock); /* each change under it is complete in itself */
+    if (failed == EOWNERDEAD)
+        failed = pthread_mutex_consistent(&head->lock); /* each change under it is complete in itself */
     return failed ? coll__error(COLL_ERR_TRANSPORT, "the node's lock: %s", strerror(failed)) : 0;
 }
 
@@ -111,21 +119,27 @@ static void clear(coll__node_t *node, int channel, int size) {
         atomic_store(&member->folded, 0);
         atomic_store(&member->taken, 0);
         atomic_store(&member->finished, 0);
-        for (int s = 0; s < COLL__NODE_SLOTS; s++) atomic_store(&member->slots[s].sequence, 0);
+        for (int s = 0; s < COLL__NODE_SLOTS; s++)
+            atomic_store(&member->slots[s].sequence, 0);
     }
 }
 
-/* [locked] The seat of a communicator; the first member to come takes one, with a channel if there is one. -1: no seat. */
+/* [locked] The seat of a communicator; the first member to come takes one, with a channel if there is one. -1: no seat.
+ */
 static int find_seat(coll__node_t *node, uint64_t id, int size) {
     coll__node_head_t *head = node->head;
     int free_seat = -1;
     for (int i = 0; i < COLL__NODE_SEATS; i++) {
-        if (head->seats[i].id == id) return i;
-        if (head->seats[i].id == 0 && free_seat < 0) free_seat = i;
+        if (head->seats[i].id == id)
+            return i;
+        if (head->seats[i].id == 0 && free_seat < 0)
+            free_seat = i;
     }
-    if (free_seat < 0) return -1;
+    if (free_seat < 0)
+        return -1;
     int channel = 0;
-    while (channel < COLL__NODE_CHANNELS && head->channels_used & UINT32_C(1) << channel) channel++;
+    while (channel < COLL__NODE_CHANNELS && head->channels_used & UINT32_C(1) << channel)
+        channel++;
     if (channel == COLL__NODE_CHANNELS) {
         channel = -1;
     } else {
@@ -138,9 +152,11 @@ static int find_seat(coll__node_t *node, uint64_t id, int size) {
 
 static void leave_seat(coll__node_t *node, int index) {
     coll__node_seat_t *seat = &node->head->seats[index];
-    if (lock(node->head) < 0) return;
+    if (lock(node->head) < 0)
+        return;
     if (++seat->detached == seat->size) {
-        if (seat->channel >= 0) node->head->channels_used &= ~(UINT32_C(1) << seat->channel);
+        if (seat->channel >= 0)
+            node->head->channels_used &= ~(UINT32_C(1) << seat->channel);
         seat->id = 0;
     }
     pthread_mutex_unlock(&node->head->lock);
@@ -158,7 +174,8 @@ static void free_channel(coll__channel_t *channel) {
 
 static coll__channel_t *make_channel(coll__node_t *node, const int *members, int size, int rank, int channel) {
     coll__channel_t *made = calloc(1, sizeof *made);
-    if (!made) return NULL;
+    if (!made)
+        return NULL;
     made->members = malloc((size_t)size * sizeof *made->members);
     made->member = malloc((size_t)size * sizeof *made->member);
     made->inputs = malloc((size_t)size * sizeof *made->inputs);
@@ -168,8 +185,7 @@ static coll__channel_t *make_channel(coll__node_t *node, const int *members, int
     made->node = node;
     made->size = size;
     made->rank = rank;
-    if (!made->members || !made->member || !made->inputs || !made->known_finished || !made->send_at ||
-        !made->recv_at) {
+    if (!made->members || !made->member || !made->inputs || !made->known_finished || !made->send_at || !made->recv_at) {
         free_channel(made);
         return NULL;
     }
@@ -189,12 +205,14 @@ int coll__channel_attach(coll__node_t *node, uint64_t id, const int *members, in
                          coll__channel_t **out) {
     *out = NULL;
     int status = lock(node->head);
-    if (status < 0) return status;
+    if (status < 0)
+        return status;
     int seat = find_seat(node, id, size);
     int channel = seat < 0 ? -1 : node->head->seats[seat].channel;
     pthread_mutex_unlock(&node->head->lock);
     if (seat < 0)
-        return coll__error(COLL_ERR_TRANSPORT, "the ranks of this node have %d communicators open: close some", COLL__NODE_SEATS);
+        return coll__error(COLL_ERR_TRANSPORT, "the ranks of this node have %d communicators open: close some",
+                           COLL__NODE_SEATS);
     if (channel < 0) {
         leave_seat(node, seat);
         return 0;
@@ -210,7 +228,8 @@ int coll__channel_attach(coll__node_t *node, uint64_t id, const int *members, in
 }
 
 void coll__channel_detach(coll__channel_t *channel) {
-    if (!channel) return;
+    if (!channel)
+        return;
     leave_seat(channel->node, channel->seat);
     free_channel(channel);
 }

@@ -10,11 +10,11 @@
 
 enum {
     COLL__NODE_CHANNELS = 32,
-    COLL__NODE_SEATS = 1024,     /* communicators that can be told apart at once, with or without a channel */
-    COLL__NODE_SLOTS = 8,        /* slot operations of one rank that others may still read */
-    COLL__NODE_INLINE = 32,      /* bytes in the flag's own line */
-    COLL__NODE_STAGE = 1 << 20,  /* bytes of a member's stage, and of the channel's results */
-    COLL__NODE_CHUNK_BITS = 24   /* of a counter: the chunk; above it the sequence */
+    COLL__NODE_SEATS = 1024,    /* communicators that can be told apart at once, with or without a channel */
+    COLL__NODE_SLOTS = 8,       /* slot operations of one rank that others may still read */
+    COLL__NODE_INLINE = 32,     /* bytes in the flag's own line */
+    COLL__NODE_STAGE = 1 << 20, /* bytes of a member's stage, and of the channel's results */
+    COLL__NODE_CHUNK_BITS = 24  /* of a counter: the chunk; above it the sequence */
 };
 
 typedef atomic_uint_fast64_t coll__node_counter_t;
@@ -28,8 +28,8 @@ typedef struct coll__node_slot {
     unsigned char body[COLL__NODE_SLOT_BYTES];
 } coll__node_slot_t;
 
-/* Counters of the chunked form are sequence << COLL__NODE_CHUNK_BITS | chunks done: one comparison tells both that a member is
- * in this operation and how far. A line each, since each is watched at another moment. */
+/* Counters of the chunked form are sequence << COLL__NODE_CHUNK_BITS | chunks done: one comparison tells both that a
+ * member is in this operation and how far. A line each, since each is watched at another moment. */
 typedef struct coll__node_member {
     _Alignas(COLL__CACHE_LINE) coll__node_counter_t staged;
     _Alignas(COLL__CACHE_LINE) coll__node_counter_t folded;
@@ -53,7 +53,8 @@ typedef struct coll__node_head {
     coll__node_seat_t seats[COLL__NODE_SEATS];
 } coll__node_head_t;
 
-/* Where a member's arrays lie in its heap: offset + 1, 0 for ordinary memory. In the inline bytes of a chunked operation's slot. */
+/* Where a member's arrays lie in its heap: offset + 1, 0 for ordinary memory. In the inline bytes of a chunked
+ * operation's slot. */
 typedef struct coll__node_places {
     uint64_t send, recv;
 } coll__node_places_t;
@@ -73,15 +74,16 @@ struct coll__channel {
     coll__node_t *node;
     int seat;
     int size, rank;
-    int *members;                  /* [size] local ranks */
-    coll__node_member_t **member;  /* [size] */
-    unsigned char *results;        /* folded parts of the chunks under way */
-    const void **inputs;           /* [size] for folds */
-    uint64_t *known_finished;      /* [size] seen so far */
+    int *members;                             /* [size] local ranks */
+    coll__node_member_t **member;             /* [size] */
+    unsigned char *results;                   /* folded parts of the chunks under way */
+    const void **inputs;                      /* [size] for folds */
+    uint64_t *known_finished;                 /* [size] seen so far */
     uint64_t slot_sequence[COLL__NODE_SLOTS]; /* which operation used this rank's slot last */
-    const char **send_at; /* [size] a member's input of the operation under way, where this process reads it; NULL: staged */
-    char **recv_at;       /* [size] the same for its output */
-    size_t chunk_bytes;   /* of ordinary memory */
+    const char *
+        *send_at;   /* [size] a member's input of the operation under way, where this process reads it; NULL: staged */
+    char **recv_at; /* [size] the same for its output */
+    size_t chunk_bytes; /* of ordinary memory */
     int chunk_slots;
     uint64_t stage_guard, results_guard; /* counters that others must have reached before these are written again */
     uint64_t finished;

@@ -2,8 +2,8 @@
  *     stage   a rank copies the parts that others fold (all but its own) into its stage
  *     fold    it folds its own part of all ranks' data, in rank order, into its result and into the shared results
  *     take    it copies the other parts from the shared results
- * A broadcast is staged by the root and copied by the others in place of the fold; an allgather is staged by all and copied.
- * A rank goes on with whichever of the three can go on; each counter is watched by those who wait for it.
+ * A broadcast is staged by the root and copied by the others in place of the fold; an allgather is staged by all and
+ * copied. A rank goes on with whichever of the three can go on; each counter is watched by those who wait for it.
  */
 #include <string.h>
 
@@ -23,7 +23,8 @@ static bool contributes(const coll__node_op_t *op, int rank) {
     return op->operation != COLL_OP_BROADCAST || rank == op->root;
 }
 
-/* Does this member's output get written by others, part by part? A broadcast's and an allgather's is copied by itself. */
+/* Does this member's output get written by others, part by part? A broadcast's and an allgather's is copied by itself.
+ */
 static bool is_given(const coll__node_op_t *op, int rank) {
     return op->operation == COLL_OP_ALLREDUCE || (op->operation == COLL_OP_REDUCE && rank == op->root);
 }
@@ -45,8 +46,10 @@ static struct piece part_of(const coll__channel_t *channel, size_t chunk_bytes, 
     size_t lines = (chunk_bytes + COLL__CACHE_LINE - 1) / COLL__CACHE_LINE;
     size_t begin = lines * (size_t)rank / (size_t)channel->size * COLL__CACHE_LINE;
     size_t end = lines * ((size_t)rank + 1) / (size_t)channel->size * COLL__CACHE_LINE;
-    if (begin > chunk_bytes) begin = chunk_bytes;
-    if (end > chunk_bytes) end = chunk_bytes;
+    if (begin > chunk_bytes)
+        begin = chunk_bytes;
+    if (end > chunk_bytes)
+        end = chunk_bytes;
     return (struct piece){begin, end - begin};
 }
 
@@ -65,8 +68,10 @@ static const char *own_input(const coll__node_op_t *op) {
 void coll__chunked_places(const coll__node_op_t *op, coll__node_places_t *places) {
     uint64_t offset;
     const void *input = own_input(op);
-    if (input && coll__heap_find(input, op->bytes, &offset)) places->send = offset + 1;
-    if (op->recv && coll__heap_find(op->recv, op->bytes, &offset)) places->recv = offset + 1;
+    if (input && coll__heap_find(input, op->bytes, &offset))
+        places->send = offset + 1;
+    if (op->recv && coll__heap_find(op->recv, op->bytes, &offset))
+        places->recv = offset + 1;
 }
 
 /* What a member has said of its arrays, as addresses of this process. */
@@ -75,8 +80,10 @@ static void locate(coll__channel_t *channel, const coll__node_op_t *op, int rank
     memcpy(&places, coll__channel_slot(channel, rank, op->sequence)->inline_, sizeof places);
     char *heap = channel->node->heap[channel->members[rank]];
     size_t room = channel->node->heap_bytes[channel->members[rank]];
-    bool reads = places.send && places.send - 1 + op->bytes <= room, writes = places.recv && places.recv - 1 + op->bytes <= room;
-    if (rank == channel->rank) heap = NULL; /* told apart by own_places() */
+    bool reads = places.send && places.send - 1 + op->bytes <= room,
+         writes = places.recv && places.recv - 1 + op->bytes <= room;
+    if (rank == channel->rank)
+        heap = NULL; /* told apart by own_places() */
     channel->send_at[rank] = heap && reads ? heap + places.send - 1 : NULL;
     channel->recv_at[rank] = heap && writes ? heap + places.recv - 1 : NULL;
 }
@@ -100,7 +107,8 @@ static coll__node_counter_t *counter_of(const coll__channel_t *channel, int rank
 static bool others_reached(const coll__channel_t *channel, enum which which, uint64_t value) {
     for (int i = 1; i < channel->size; i++) {
         int rank = (channel->rank + i) % channel->size;
-        if (atomic_load_explicit(counter_of(channel, rank, which), memory_order_acquire) < value) return false;
+        if (atomic_load_explicit(counter_of(channel, rank, which), memory_order_acquire) < value)
+            return false;
     }
     return true;
 }
@@ -112,7 +120,8 @@ static void reach(const coll__channel_t *channel, enum which which, uint64_t val
 /* ---- the three ---- */
 
 static bool can_stage(const coll__channel_t *channel, const coll__node_op_t *op, size_t chunk) {
-    if (!op->stages) return true;
+    if (!op->stages)
+        return true;
     size_t slots = (size_t)channel->chunk_slots;
     return others_reached(channel, FOLDED, chunk < slots ? channel->stage_guard : at_chunk(op, chunk - slots + 1));
 }
@@ -122,9 +131,11 @@ static void stage(coll__channel_t *channel, coll__node_op_t *op, size_t chunk) {
     const char *from = own_input(op) + piece.offset;
     if (op->operation == COLL_OP_ALLGATHER) {
         char *place = (char *)op->recv + (size_t)channel->rank * op->bytes + piece.offset;
-        if (place != from) memcpy(place, from, piece.bytes);
+        if (place != from)
+            memcpy(place, from, piece.bytes);
     }
-    if (!op->stages) return;
+    if (!op->stages)
+        return;
     unsigned char *to = stage_of(channel, channel->rank, chunk);
     if (!reduces(op)) {
         memcpy(to, from, piece.bytes);
@@ -138,9 +149,10 @@ static void stage(coll__channel_t *channel, coll__node_op_t *op, size_t chunk) {
 
 static bool can_fold(const coll__channel_t *channel, const coll__node_op_t *op, size_t chunk) {
     if (op->operation == COLL_OP_BROADCAST)
-        return channel->rank == op->root ||
-               atomic_load_explicit(&channel->member[op->root]->staged, memory_order_acquire) >= at_chunk(op, chunk + 1);
-    if (!others_reached(channel, STAGED, at_chunk(op, chunk + 1))) return false;
+        return channel->rank == op->root || atomic_load_explicit(&channel->member[op->root]->staged,
+                                                                 memory_order_acquire) >= at_chunk(op, chunk + 1);
+    if (!others_reached(channel, STAGED, at_chunk(op, chunk + 1)))
+        return false;
     size_t slots = (size_t)channel->chunk_slots;
     return !reduces(op) ||
            others_reached(channel, TAKEN, chunk < slots ? channel->results_guard : at_chunk(op, chunk - slots + 1));
@@ -149,8 +161,10 @@ static bool can_fold(const coll__channel_t *channel, const coll__node_op_t *op, 
 /* A member's data of a chunk, where this rank reads it. */
 static const void *input_of(const coll__channel_t *channel, const coll__node_op_t *op, int rank, size_t chunk) {
     size_t offset = chunk * op->chunk_bytes;
-    if (rank == channel->rank) return own_input(op) + offset;
-    if (channel->send_at[rank]) return channel->send_at[rank] + offset;
+    if (rank == channel->rank)
+        return own_input(op) + offset;
+    if (channel->send_at[rank])
+        return channel->send_at[rank] + offset;
     return stage_of(channel, rank, chunk);
 }
 
@@ -168,7 +182,8 @@ static void fold_part(coll__channel_t *channel, coll__node_op_t *op, size_t chun
         bool ordinary = false;
         for (int i = 0; i < channel->size; i++) {
             int rank = (channel->rank + i) % channel->size;
-            if (!is_given(op, rank)) continue;
+            if (!is_given(op, rank))
+                continue;
             char *place = i == 0 ? op->recv : channel->recv_at[rank];
             if (!place) {
                 ordinary = true;
@@ -180,7 +195,8 @@ static void fold_part(coll__channel_t *channel, coll__node_op_t *op, size_t chun
             else
                 coll__data_fold(op->op, op->dtype, channel->inputs, channel->size, target = place, bytes / element);
         }
-        if (!ordinary) continue;
+        if (!ordinary)
+            continue;
         if (target)
             memcpy(results + at, target, bytes);
         else
@@ -194,7 +210,8 @@ static void fold(coll__channel_t *channel, coll__node_op_t *op, size_t chunk) {
     if (reduces(op)) {
         fold_part(channel, op, chunk);
     } else if (op->operation == COLL_OP_BROADCAST) {
-        if (channel->rank != op->root) memcpy(recv, input_of(channel, op, op->root, chunk), piece.bytes);
+        if (channel->rank != op->root)
+            memcpy(recv, input_of(channel, op, op->root, chunk), piece.bytes);
     } else {
         for (int i = 1; i < channel->size; i++) {
             int rank = (channel->rank + i) % channel->size;
@@ -210,7 +227,8 @@ static bool can_take(const coll__channel_t *channel, const coll__node_op_t *op, 
 }
 
 static void take(coll__channel_t *channel, coll__node_op_t *op, size_t chunk) {
-    if (!op->takes) return;
+    if (!op->takes)
+        return;
     struct piece piece = chunk_of(op, chunk), own = part_of(channel, piece.bytes, channel->rank);
     char *recv = (char *)op->recv + piece.offset;
     const unsigned char *results = results_of(channel, chunk);
@@ -231,21 +249,26 @@ static int see_flags(coll__channel_t *channel, coll__node_op_t *op) {
     for (; op->seen < channel->size - 1; op->seen++) {
         int rank = (channel->rank + 1 + op->seen) % channel->size;
         const coll__node_slot_t *slot = coll__channel_slot(channel, rank, op->sequence);
-        if (atomic_load_explicit(&slot->sequence, memory_order_acquire) != op->sequence) return COLL__AGAIN;
+        if (atomic_load_explicit(&slot->sequence, memory_order_acquire) != op->sequence)
+            return COLL__AGAIN;
         int status = coll__slot_check(op, rank, slot);
-        if (status < 0) return status;
+        if (status < 0)
+            return status;
         locate(channel, op, rank);
     }
     return 0;
 }
 
-/* With every array in symmetric memory nothing passes through stages, and chunks may be larger. All members see the same flags
- * and decide alike; a member with an ordinary array knows without them. */
+/* With every array in symmetric memory nothing passes through stages, and chunks may be larger. All members see the
+ * same flags and decide alike; a member with an ordinary array knows without them. */
 static bool all_in_place(const coll__channel_t *channel, const coll__node_op_t *op) {
     for (int rank = 0; rank < channel->size; rank++) {
-        if (rank == channel->rank) continue;
-        if (contributes(op, rank) && !channel->send_at[rank]) return false;
-        if (is_given(op, rank) && !channel->recv_at[rank]) return false;
+        if (rank == channel->rank)
+            continue;
+        if (contributes(op, rank) && !channel->send_at[rank])
+            return false;
+        if (is_given(op, rank) && !channel->recv_at[rank])
+            return false;
     }
     return true;
 }
@@ -256,7 +279,8 @@ static int enter(coll__channel_t *channel, coll__node_op_t *op) {
     op->takes = is_given(op, channel->rank) && !places.recv;
     bool ordinary = op->stages || op->takes;
     int status = ordinary ? 0 : see_flags(channel, op);
-    if (status != 0) return status;
+    if (status != 0)
+        return status;
     op->chunk_bytes = !ordinary && all_in_place(channel, op) ? COLL__NODE_STAGE : channel->chunk_bytes;
     op->chunks = (op->bytes + op->chunk_bytes - 1) / op->chunk_bytes;
     /* To be in this operation is to have finished all earlier ones. */
@@ -268,45 +292,53 @@ static int enter(coll__channel_t *channel, coll__node_op_t *op) {
 
 int coll__chunked_step(coll__channel_t *channel, coll__node_op_t *op) {
     int status = op->chunks ? 0 : enter(channel, op);
-    if (status != 0) return status;
+    if (status != 0)
+        return status;
     for (;;) {
         bool moved = false;
         status = see_flags(channel, op);
-        if (status < 0) return status;
+        if (status < 0)
+            return status;
         if (op->staged < op->chunks && can_stage(channel, op, op->staged)) {
             stage(channel, op, op->staged++);
             reach(channel, STAGED, at_chunk(op, op->staged));
             moved = true;
         }
-        /* Whoever has staged has shown its flag before; a broadcast needs the root's alone, but all are cheap to wait for. */
+        /* Whoever has staged has shown its flag before; a broadcast needs the root's alone, but all are cheap to wait
+         * for. */
         if (op->folded < op->staged && can_fold(channel, op, op->folded) && (status = see_flags(channel, op)) == 0) {
             fold(channel, op, op->folded++);
             reach(channel, FOLDED, at_chunk(op, op->folded));
             moved = true;
         }
-        if (status < 0) return status;
+        if (status < 0)
+            return status;
         if (op->taken < op->folded && can_take(channel, op, op->taken)) {
             take(channel, op, op->taken++);
             reach(channel, TAKEN, at_chunk(op, op->taken));
             moved = true;
         }
-        if (moved) coll__channel_ring(channel);
+        if (moved)
+            coll__channel_ring(channel);
         if (op->taken == op->chunks) {
             coll__chunked_end(channel, op);
             return 0;
         }
-        if (!moved) return COLL__AGAIN;
+        if (!moved)
+            return COLL__AGAIN;
     }
 }
 
 int coll__chunked_missing(const coll__channel_t *channel, const coll__node_op_t *op, int *ranks, int capacity) {
     int count = 0;
     for (int rank = 0; rank < channel->size && count < capacity; rank++) {
-        if (rank == channel->rank) continue;
+        if (rank == channel->rank)
+            continue;
         bool behind = atomic_load(&coll__channel_slot(channel, rank, op->sequence)->sequence) != op->sequence ||
                       atomic_load(&channel->member[rank]->staged) < at_chunk(op, op->folded + 1) ||
                       atomic_load(&channel->member[rank]->folded) < at_chunk(op, op->taken + 1);
-        if (behind) ranks[count++] = rank;
+        if (behind)
+            ranks[count++] = rank;
     }
     return count;
 }

@@ -1,4 +1,5 @@
-/* The heap: page ranges for large pieces, by first fit over a list of free ranges; small pieces in slabs of one size each. */
+/* The heap: page ranges for large pieces, by first fit over a list of free ranges; small pieces in slabs of one size
+ * each. */
 #include "node/heap.h"
 
 #include <errno.h>
@@ -43,7 +44,7 @@ static struct {
     char *base;
     size_t capacity, page, in_use;
     struct range *free_ranges;
-    struct piece *pieces;             /* handed out, by offset */
+    struct piece *pieces; /* handed out, by offset */
     struct piece *free_pieces[CLASSES];
 } heap = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
@@ -54,12 +55,15 @@ static size_t round_up(size_t bytes, size_t to) {
 /* As large as the machine's memory: only an address range, no memory. */
 static int make_heap(void) {
     struct sysinfo info;
-    if (sysinfo(&info) != 0) return -1;
+    if (sysinfo(&info) != 0)
+        return -1;
     heap.page = (size_t)sysconf(_SC_PAGESIZE);
     heap.capacity = round_up((size_t)info.totalram * info.mem_unit, SLAB);
     int fd = memfd_create("libcoll-heap", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
-    if (fd < 0 && errno == EINVAL) fd = memfd_create("libcoll-heap", MFD_CLOEXEC); /* older than Linux 6.3 */
-    if (fd < 0) return -1;
+    if (fd < 0 && errno == EINVAL)
+        fd = memfd_create("libcoll-heap", MFD_CLOEXEC); /* older than Linux 6.3 */
+    if (fd < 0)
+        return -1;
     struct range *all = malloc(sizeof *all);
     void *base = MAP_FAILED;
     if (all && ftruncate(fd, (off_t)heap.capacity) == 0)
@@ -78,7 +82,8 @@ static int make_heap(void) {
 
 /* [locked] */
 static bool have_heap(void) {
-    if (!heap.tried) make_heap();
+    if (!heap.tried)
+        make_heap();
     heap.tried = true;
     return heap.fd >= 0;
 }
@@ -88,7 +93,8 @@ static bool have_heap(void) {
 static int take_pages(size_t bytes, size_t *offset) {
     struct range *range;
     DL_FOREACH(heap.free_ranges, range) {
-        if (range->bytes >= bytes) break;
+        if (range->bytes >= bytes)
+            break;
     }
     if (!range || fallocate(heap.fd, 0, (off_t)range->offset, (off_t)bytes) != 0)
         return coll__error(COLL_ERR_MEMORY, "out of memory for %zu bytes of symmetric memory: %s", bytes,
@@ -110,7 +116,8 @@ static void give_pages(size_t offset, size_t bytes) {
     (void)punched; /* where it cannot be done the pages stay until the process ends */
     struct range *after, *before = NULL;
     DL_FOREACH(heap.free_ranges, after) {
-        if (after->offset > offset) break;
+        if (after->offset > offset)
+            break;
         before = after;
     }
     if (before && before->offset + before->bytes == offset) {
@@ -121,7 +128,8 @@ static void give_pages(size_t offset, size_t bytes) {
         return;
     } else {
         struct range *made = malloc(sizeof *made);
-        if (!made) return;
+        if (!made)
+            return;
         *made = (struct range){.offset = offset, .bytes = bytes};
         if (after)
             DL_PREPEND_ELEM(heap.free_ranges, after, made);
@@ -140,7 +148,8 @@ static void give_pages(size_t offset, size_t bytes) {
 
 static int class_of(size_t bytes) {
     int class = 0;
-    while ((size_t)SMALLEST << class < bytes) class++;
+    while ((size_t)SMALLEST << class < bytes)
+        class ++;
     return class;
 }
 
@@ -148,10 +157,12 @@ static int class_of(size_t bytes) {
 static int make_slab(int class) {
     size_t offset, bytes = (size_t)SMALLEST << class;
     int status = take_pages(SLAB, &offset);
-    if (status < 0) return status;
+    if (status < 0)
+        return status;
     for (size_t at = 0; at < SLAB; at += bytes) {
         struct piece *piece = malloc(sizeof *piece);
-        if (!piece) break; /* a smaller slab */
+        if (!piece)
+            break; /* a smaller slab */
         *piece = (struct piece){.offset = offset + at, .bytes = bytes, .class = class};
         LL_PREPEND(heap.free_pieces[class], piece);
     }
@@ -162,14 +173,16 @@ static int take_piece(size_t bytes, struct piece **piece) {
     if (bytes < LARGE) {
         int class = class_of(bytes);
         int status = heap.free_pieces[class] ? 0 : make_slab(class);
-        if (status < 0) return status;
+        if (status < 0)
+            return status;
         *piece = heap.free_pieces[class];
         LL_DELETE(heap.free_pieces[class], *piece);
         return 0;
     }
     size_t whole = round_up(bytes, heap.page);
     struct piece *made = malloc(sizeof *made);
-    if (!made) return coll__error(COLL_ERR_MEMORY, "out of memory");
+    if (!made)
+        return coll__error(COLL_ERR_MEMORY, "out of memory");
     *made = (struct piece){.bytes = whole, .class = -1};
     int status = take_pages(whole, &made->offset);
     if (status < 0) {
@@ -201,7 +214,8 @@ int coll__heap_alloc(size_t bytes, void **memory) {
 
 bool coll__heap_free(void *memory) {
     uint64_t place;
-    if (!coll__heap_find(memory, 1, &place)) return false;
+    if (!coll__heap_find(memory, 1, &place))
+        return false;
     size_t offset = place;
     struct piece *piece;
     pthread_mutex_lock(&heap.lock);
@@ -230,7 +244,8 @@ int coll__heap_fd(size_t *bytes) {
 
 bool coll__heap_find(const void *memory, size_t bytes, uint64_t *offset) {
     const char *at = memory;
-    if (!heap.base || at < heap.base || bytes > heap.capacity || (size_t)(at - heap.base) > heap.capacity - bytes) return false;
+    if (!heap.base || at < heap.base || bytes > heap.capacity || (size_t)(at - heap.base) > heap.capacity - bytes)
+        return false;
     *offset = (uint64_t)(at - heap.base);
     return true;
 }

@@ -1,8 +1,9 @@
-/* Symmetric memory: a heap of this process that its node peers can map, so that collectives read and write arrays in it in place.
+/* Symmetric memory: a heap of this process that its node peers can map, so that collectives read and write arrays in it
+ * in place.
  *
- * One sparse memfd for each process, mapped whole: a piece of memory is an offset in it, and a peer maps it once. Pages are
- * reserved (fallocate) before an allocation succeeds and given back when it is freed, so that running out of memory is an
- * error of the allocation, never a SIGBUS later. Works before coll_init(); safe from any thread.
+ * One sparse memfd for each process, mapped whole: a piece of memory is an offset in it, and a peer maps it once. Pages
+ * are reserved (fallocate) before an allocation succeeds and given back when it is freed, so that running out of memory
+ * is an error of the allocation, never a SIGBUS later. Works before coll_init(); safe from any thread.
  */
 #ifndef COLL__HEAP_H
 #define COLL__HEAP_H
@@ -11,7 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Aligned to 64 bytes, from 64 KiB on to a page. COLL_ERR_MEMORY; COLL_ERR_UNSUPPORTED where there can be no such heap. */
+/* Aligned to 64 bytes, from 64 KiB on to a page. COLL_ERR_MEMORY; COLL_ERR_UNSUPPORTED where there can be no such heap.
+ */
 int coll__heap_alloc(size_t bytes, void **memory);
 bool coll__heap_free(void *memory); /* false: it is not a piece of the heap */
 

@@ -15,8 +15,10 @@ static void finish(coll__channel_t *channel, const coll__node_op_t *op) {
 
 /* One try of the operation that is first in line. */
 static int advance(coll__channel_t *channel, coll__node_op_t *op) {
-    if (!op->shown && !coll__slot_show(channel, op)) return COLL__AGAIN;
-    if (!coll__node_is_chunked(op)) return coll__slot_step(channel, op);
+    if (!op->shown && !coll__slot_show(channel, op))
+        return COLL__AGAIN;
+    if (!coll__node_is_chunked(op))
+        return coll__slot_step(channel, op);
     return coll__chunked_step(channel, op);
 }
 
@@ -28,46 +30,58 @@ void coll__node_prepare(coll__node_op_t *op) {
 
 int coll__node_try(coll__channel_t *channel, coll__node_op_t *op) {
     int status = advance(channel, op);
-    if (status == 0) finish(channel, op);
+    if (status == 0)
+        finish(channel, op);
     return status;
 }
 
 void coll__node_begin(coll__channel_t *channel, coll__node_op_t *op) {
     DL_APPEND(channel->queue, op);
     bool in_turn = channel->queue == op || op->prev->shown;
-    if (!op->shown && in_turn) coll__slot_show(channel, op);
+    if (!op->shown && in_turn)
+        coll__slot_show(channel, op);
 }
 
 int coll__node_step(coll__channel_t *channel, coll__node_op_t *op) {
     if (channel->queue != op) {
-        if (!op->shown && op->prev->shown) coll__slot_show(channel, op);
+        if (!op->shown && op->prev->shown)
+            coll__slot_show(channel, op);
         return COLL__AGAIN;
     }
     int status = advance(channel, op);
-    if (status == COLL__AGAIN) return status;
+    if (status == COLL__AGAIN)
+        return status;
     DL_DELETE(channel->queue, op);
-    if (status == 0) finish(channel, op);
+    if (status == 0)
+        finish(channel, op);
     return status;
 }
 
 void coll__node_cancel(coll__channel_t *channel, coll__node_op_t *op) {
     coll__node_op_t *queued;
     DL_FOREACH(channel->queue, queued) {
-        if (queued == op) break;
+        if (queued == op)
+            break;
     }
-    if (!queued) return;
+    if (!queued)
+        return;
     DL_DELETE(channel->queue, op);
-    if (op->chunks) coll__chunked_end(channel, op);
-    if (!channel->queue && op->sequence > channel->finished) finish(channel, op);
+    if (op->chunks)
+        coll__chunked_end(channel, op);
+    if (!channel->queue && op->sequence > channel->finished)
+        finish(channel, op);
 }
 
 int coll__node_missing(const coll__channel_t *channel, const coll__node_op_t *op, int *ranks, int capacity) {
-    if (coll__node_is_chunked(op)) return coll__chunked_missing(channel, op, ranks, capacity);
+    if (coll__node_is_chunked(op))
+        return coll__chunked_missing(channel, op, ranks, capacity);
     int count = 0;
     for (int rank = 0; rank < channel->size && count < capacity; rank++) {
-        if (rank == channel->rank || (op->operation == COLL_OP_BROADCAST && rank != op->root)) continue;
+        if (rank == channel->rank || (op->operation == COLL_OP_BROADCAST && rank != op->root))
+            continue;
         const coll__node_slot_t *slot = coll__channel_slot(channel, rank, op->sequence);
-        if (atomic_load(&slot->sequence) != op->sequence) ranks[count++] = rank;
+        if (atomic_load(&slot->sequence) != op->sequence)
+            ranks[count++] = rank;
     }
     return count;
 }

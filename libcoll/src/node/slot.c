@@ -1,5 +1,5 @@
-/* The slot form: each contributor's data lies beside its flag, each consumer reads all flags and folds or copies in rank order.
- * A slot is written again when every reader has finished the operation that used it before. */
+/* The slot form: each contributor's data lies beside its flag, each consumer reads all flags and folds or copies in
+ * rank order. A slot is written again when every reader has finished the operation that used it before. */
 #include <string.h>
 
 #include "base/status.h"
@@ -20,16 +20,19 @@ static const unsigned char *data_of(const coll__node_op_t *op, const coll__node_
 /* Has every other member finished what used this slot last? */
 static bool is_free(coll__channel_t *channel, uint64_t guard) {
     for (int rank = 0; rank < channel->size; rank++) {
-        if (rank == channel->rank || channel->known_finished[rank] >= guard) continue;
+        if (rank == channel->rank || channel->known_finished[rank] >= guard)
+            continue;
         channel->known_finished[rank] = atomic_load_explicit(&channel->member[rank]->finished, memory_order_acquire);
-        if (channel->known_finished[rank] < guard) return false;
+        if (channel->known_finished[rank] < guard)
+            return false;
     }
     return true;
 }
 
 bool coll__slot_show(coll__channel_t *channel, coll__node_op_t *op) {
     unsigned index = op->sequence % COLL__NODE_SLOTS;
-    if (!is_free(channel, channel->slot_sequence[index])) return false;
+    if (!is_free(channel, channel->slot_sequence[index]))
+        return false;
     coll__node_slot_t *slot = &channel->member[channel->rank]->slots[index];
     channel->slot_sequence[index] = op->sequence;
     slot->fingerprint = op->fingerprint;
@@ -37,7 +40,8 @@ bool coll__slot_show(coll__channel_t *channel, coll__node_op_t *op) {
     slot->finished = channel->finished;
     if (coll__node_is_chunked(op)) {
         coll__node_places_t places = {0};
-        if (channel->node->uses_heaps) coll__chunked_places(op, &places);
+        if (channel->node->uses_heaps)
+            coll__chunked_places(op, &places);
         memcpy(slot->inline_, &places, sizeof places);
     } else if (op->bytes && contributes(channel, op)) {
         memcpy((void *)data_of(op, slot), op->operation == COLL_OP_BROADCAST ? op->recv : op->send, op->bytes);
@@ -51,31 +55,37 @@ bool coll__slot_show(coll__channel_t *channel, coll__node_op_t *op) {
 int coll__slot_check(coll__node_op_t *op, int rank, const coll__node_slot_t *slot) {
     bool differs = slot->fingerprint != op->fingerprint;
     bool differed = slot->previous != op->previous && slot->previous && op->previous;
-    if (!differs && !differed) return 0;
+    if (!differs && !differed)
+        return 0;
     op->other_rank = rank;
     op->other_sequence = differs ? op->sequence : op->sequence - 1;
     op->other_fingerprint = differs ? slot->fingerprint : slot->previous;
     return COLL_ERR_MISMATCH;
 }
 
-/* Waits for the flags of all members that this rank reads, each rank beginning with its neighbour, so that not all pull the same
- * line at once. */
+/* Waits for the flags of all members that this rank reads, each rank beginning with its neighbour, so that not all pull
+ * the same line at once. */
 static int see_flags(coll__channel_t *channel, coll__node_op_t *op) {
     if (op->operation == COLL_OP_BROADCAST) {
-        if (channel->rank == op->root) return 0;
+        if (channel->rank == op->root)
+            return 0;
         const coll__node_slot_t *slot = coll__channel_slot(channel, op->root, op->sequence);
-        if (atomic_load_explicit(&slot->sequence, memory_order_acquire) != op->sequence) return COLL__AGAIN;
+        if (atomic_load_explicit(&slot->sequence, memory_order_acquire) != op->sequence)
+            return COLL__AGAIN;
         channel->known_finished[op->root] = slot->finished;
         return coll__slot_check(op, op->root, slot);
     }
     while (op->seen < channel->size - 1) {
         int rank = channel->rank + 1 + op->seen;
-        if (rank >= channel->size) rank -= channel->size;
+        if (rank >= channel->size)
+            rank -= channel->size;
         const coll__node_slot_t *slot = coll__channel_slot(channel, rank, op->sequence);
-        if (atomic_load_explicit(&slot->sequence, memory_order_acquire) != op->sequence) return COLL__AGAIN;
+        if (atomic_load_explicit(&slot->sequence, memory_order_acquire) != op->sequence)
+            return COLL__AGAIN;
         channel->known_finished[rank] = slot->finished;
         int status = coll__slot_check(op, rank, slot);
-        if (status < 0) return status;
+        if (status < 0)
+            return status;
         op->seen++;
     }
     return 0;
@@ -99,9 +109,11 @@ static void collect(const coll__channel_t *channel, const coll__node_op_t *op) {
 }
 
 int coll__slot_step(coll__channel_t *channel, coll__node_op_t *op) {
-    if (!has_result(channel, op)) return 0;
+    if (!has_result(channel, op))
+        return 0;
     int status = see_flags(channel, op);
-    if (status != 0 || op->bytes == 0) return status;
+    if (status != 0 || op->bytes == 0)
+        return status;
     switch (op->operation) {
     case COLL_OP_BROADCAST:
         if (channel->rank != op->root)

@@ -1,5 +1,5 @@
-/* What comes in meets what is wanted. Receives of one peer match in the order they were posted, messages in the order they
- * came; a receive from any peer takes its place among the others by its order number. */
+/* What comes in meets what is wanted. Receives of one peer match in the order they were posted, messages in the order
+ * they came; a receive from any peer takes its place among the others by its order number. */
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -8,8 +8,10 @@
 #include "p2p/p2p_private.h"
 
 static bool wants(const coll__p2p_op_t *op, const coll__wire_header_t *header) {
-    if (op->envelope.comm != header->comm) return false;
-    if (op->envelope.match == COLL__MATCH_ANY_TAG) return (header->match & COLL__MATCH_USER) != 0;
+    if (op->envelope.comm != header->comm)
+        return false;
+    if (op->envelope.match == COLL__MATCH_ANY_TAG)
+        return (header->match & COLL__MATCH_USER) != 0;
     return op->envelope.match == header->match;
 }
 
@@ -20,7 +22,8 @@ static coll__envelope_t envelope_of(const coll__wire_header_t *header) {
 /* The message goes nowhere: gives its credit back, or frees its sender. */
 static void refuse(coll__p2p_t *p2p, int peer, const coll__wire_header_t *header, bool credited) {
     if (header->kind == COLL__WIRE_EAGER) {
-        if (!credited) coll__p2p_owe(p2p, peer);
+        if (!credited)
+            coll__p2p_owe(p2p, peer);
         return;
     }
     coll__p2p_control(p2p, peer, COLL__WIRE_NACK, header->id, 0);
@@ -44,8 +47,10 @@ void coll__p2p_meet(coll__p2p_t *p2p, coll__p2p_op_t *op, int peer, const coll__
         coll__p2p_finish(op, coll__error(COLL_ERR_TRUNCATE, "a message of %zu bytes came for a buffer of %zu bytes",
                                          (size_t)header->bytes, capacity));
     } else if (header->kind == COLL__WIRE_EAGER) {
-        if (header->bytes) memcpy(op->buffer, payload, header->bytes);
-        if (!credited) coll__p2p_owe(p2p, peer);
+        if (header->bytes)
+            memcpy(op->buffer, payload, header->bytes);
+        if (!credited)
+            coll__p2p_owe(p2p, peer);
         coll__p2p_finish(op, COLL_SUCCESS);
     } else if (header->bytes == 0) {
         coll__p2p_control(p2p, peer, COLL__WIRE_CTS, header->id, 0);
@@ -97,7 +102,8 @@ void coll__p2p_arrived(coll__p2p_t *p2p, int peer, const coll__wire_header_t *he
     }
     message->header = *header;
     message->peer = peer;
-    if (stored) memcpy(message->payload, payload, stored);
+    if (stored)
+        memcpy(message->payload, payload, stored);
     message->credited = false;
     DL_APPEND(from->unexpected, message);
     DL_APPEND2(p2p->all_unexpected, message, all_prev, all_next);
@@ -111,7 +117,8 @@ void coll__p2p_arrived(coll__p2p_t *p2p, int peer, const coll__wire_header_t *he
 }
 
 static void unlist(coll__p2p_t *p2p, coll__p2p_message_t *message) {
-    if (message->credited) p2p->unexpected_bytes -= sizeof *message + message->header.bytes;
+    if (message->credited)
+        p2p->unexpected_bytes -= sizeof *message + message->header.bytes;
     DL_DELETE(p2p->peers[message->peer].unexpected, message);
     DL_DELETE2(p2p->all_unexpected, message, all_prev, all_next);
 }
@@ -120,21 +127,25 @@ coll__p2p_message_t *coll__p2p_take_unexpected(coll__p2p_t *p2p, const coll__p2p
     coll__p2p_message_t *message = NULL;
     if (op->peer == COLL__PEER_ANY) {
         DL_FOREACH2(p2p->all_unexpected, message, all_next) {
-            if (wants(op, &message->header)) break;
+            if (wants(op, &message->header))
+                break;
         }
     } else {
         DL_FOREACH(p2p->peers[op->peer].unexpected, message) {
-            if (wants(op, &message->header)) break;
+            if (wants(op, &message->header))
+                break;
         }
     }
-    if (message) unlist(p2p, message);
+    if (message)
+        unlist(p2p, message);
     return message;
 }
 
 void coll__p2p_purge(coll__p2p_t *p2p, uint64_t comm, const uint64_t *match) {
     coll__p2p_message_t *message, *next;
     DL_FOREACH_SAFE2(p2p->all_unexpected, message, next, all_next) {
-        if (message->header.comm != comm || (match && message->header.match != *match)) continue;
+        if (message->header.comm != comm || (match && message->header.match != *match))
+            continue;
         unlist(p2p, message);
         refuse(p2p, message->peer, &message->header, message->credited);
         free(message);

@@ -17,7 +17,8 @@ void coll__p2p_finish(coll__p2p_op_t *op, int status) {
     op->done(op, status);
 }
 
-/* Hands the bulk transfer to the transport, or leaves it in the bulk list until there is room. The operation is in no list. */
+/* Hands the bulk transfer to the transport, or leaves it in the bulk list until there is room. The operation is in no
+ * list. */
 void coll__p2p_bulk_start(coll__p2p_t *p2p, coll__p2p_op_t *op) {
     coll__transport_t *transport = p2p->peers[op->peer].transport;
     bool receives = op->state == COLL__OP_BULK_RECV;
@@ -29,7 +30,8 @@ void coll__p2p_bulk_start(coll__p2p_t *p2p, coll__p2p_op_t *op) {
         coll__p2p_finish(op, status);
     } else {
         op->state = COLL__OP_BULK;
-        if (receives) coll__p2p_control(p2p, op->peer, COLL__WIRE_CTS, op->id, op->bulk_id);
+        if (receives)
+            coll__p2p_control(p2p, op->peer, COLL__WIRE_CTS, op->id, op->bulk_id);
     }
 }
 
@@ -50,7 +52,8 @@ void coll__p2p_send(coll__p2p_t *p2p, coll__p2p_op_t *op, int peer, const coll__
         to->credits--;
         p2p->counters.eager++;
     } else {
-        if (bytes <= p2p->packet_size) p2p->counters.credit_stalls++;
+        if (bytes <= p2p->packet_size)
+            p2p->counters.credit_stalls++;
         p2p->counters.rendezvous++;
         header.kind = COLL__WIRE_RTS;
         header.id = op->id = p2p->next_id++;
@@ -82,9 +85,11 @@ void coll__p2p_recv(coll__p2p_t *p2p, coll__p2p_op_t *op, int peer, const coll__
 static coll__p2p_op_t *take_announced(coll__p2p_t *p2p, int peer, uint32_t id) {
     coll__p2p_op_t *op;
     DL_FOREACH(p2p->peers[peer].announced, op) {
-        if (op->id == id) break;
+        if (op->id == id)
+            break;
     }
-    if (op) DL_DELETE(p2p->peers[peer].announced, op);
+    if (op)
+        DL_DELETE(p2p->peers[peer].announced, op);
     return op;
 }
 
@@ -93,8 +98,8 @@ static void on_packet(void *context, int peer, const void *packet, size_t bytes)
     const coll__wire_header_t *header = packet;
     const char *wrong = coll__wire_check(packet, bytes);
     if (wrong) {
-        p2p->packet_error = coll__error(COLL_ERR_TRANSPORT, "a packet of %zu bytes from rank %d is not valid: %s", bytes,
-                                        peer, wrong);
+        p2p->packet_error =
+            coll__error(COLL_ERR_TRANSPORT, "a packet of %zu bytes from rank %d is not valid: %s", bytes, peer, wrong);
         return;
     }
     p2p->peers[peer].credits += header->credits;
@@ -106,7 +111,8 @@ static void on_packet(void *context, int peer, const void *packet, size_t bytes)
         break;
     case COLL__WIRE_CTS:
         op = take_announced(p2p, peer, header->id);
-        if (!op) break;
+        if (!op)
+            break;
         if (op->bytes == 0) {
             coll__p2p_finish(op, COLL_SUCCESS);
             break;
@@ -117,7 +123,8 @@ static void on_packet(void *context, int peer, const void *packet, size_t bytes)
         break;
     case COLL__WIRE_NACK:
         op = take_announced(p2p, peer, header->id);
-        if (op) coll__p2p_finish(op, COLL_SUCCESS);
+        if (op)
+            coll__p2p_finish(op, COLL_SUCCESS);
         break;
     default:
         break;
@@ -133,7 +140,8 @@ int coll__p2p_progress(coll__p2p_t *p2p) {
     int events = 0;
     for (int i = 0; i < p2p->transport_count; i++) {
         int moved = p2p->transports[i]->ops->poll(p2p->transports[i]);
-        if (moved < 0) return moved;
+        if (moved < 0)
+            return moved;
         events += moved;
     }
     if (p2p->bulk) {
@@ -145,7 +153,8 @@ int coll__p2p_progress(coll__p2p_t *p2p) {
             events += op->state != COLL__OP_BULK_SEND && op->state != COLL__OP_BULK_RECV;
         }
     }
-    if (p2p->busy) events += coll__p2p_flush(p2p);
+    if (p2p->busy)
+        events += coll__p2p_flush(p2p);
     if (p2p->packet_error) {
         int status = p2p->packet_error;
         p2p->packet_error = 0;
@@ -166,7 +175,8 @@ void coll__p2p_cancel(coll__p2p_t *p2p, coll__p2p_op_t *op) {
             DL_DELETE(p2p->any_posted, op);
         break;
     case COLL__OP_QUEUED:
-        if (op->queued.header.kind == COLL__WIRE_EAGER) peer->credits++;
+        if (op->queued.header.kind == COLL__WIRE_EAGER)
+            peer->credits++;
         coll__p2p_unqueue(p2p, op->peer, &op->queued);
         break;
     case COLL__OP_ANNOUNCED:
@@ -185,7 +195,8 @@ void coll__p2p_cancel(coll__p2p_t *p2p, coll__p2p_op_t *op) {
 
 void coll__p2p_forget(coll__p2p_t *p2p, int peer) {
     coll__p2p_peer_t *gone = &p2p->peers[peer];
-    if (gone->gone || !gone->transport) return;
+    if (gone->gone || !gone->transport)
+        return;
     gone->gone = true;
     while (gone->queue) {
         coll__p2p_queued_t *queued = gone->queue;
@@ -199,9 +210,11 @@ void coll__p2p_forget(coll__p2p_t *p2p, int peer) {
 }
 
 bool coll__p2p_drained(const coll__p2p_t *p2p) {
-    if (p2p->busy || p2p->bulk) return false;
+    if (p2p->busy || p2p->bulk)
+        return false;
     for (int i = 0; i < p2p->transport_count; i++)
-        if (!p2p->transports[i]->ops->drained(p2p->transports[i])) return false;
+        if (!p2p->transports[i]->ops->drained(p2p->transports[i]))
+            return false;
     return true;
 }
 
@@ -210,9 +223,11 @@ int coll__p2p_arm(coll__p2p_t *p2p, int *fds, int *fd_count) {
     for (int i = 0; i < p2p->transport_count; i++) {
         coll__transport_t *transport = p2p->transports[i];
         int status = transport->ops->arm(transport);
-        if (status != 0) return status;
+        if (status != 0)
+            return status;
         int fd = transport->ops->fd(transport);
-        if (fd >= 0) fds[(*fd_count)++] = fd;
+        if (fd >= 0)
+            fds[(*fd_count)++] = fd;
     }
     return 0;
 }
@@ -220,13 +235,15 @@ int coll__p2p_arm(coll__p2p_t *p2p, int *fds, int *fd_count) {
 int coll__p2p_create(int world_size, size_t packet_size, int credits, const coll__p2p_hooks_t *hooks,
                      coll__p2p_t **p2p) {
     coll__p2p_t *made = calloc(1, sizeof *made + (size_t)world_size * sizeof made->peers[0]);
-    if (!made) return coll__error(COLL_ERR_MEMORY, "out of memory for the state of %d peers", world_size);
+    if (!made)
+        return coll__error(COLL_ERR_MEMORY, "out of memory for the state of %d peers", world_size);
     made->packet_size = packet_size;
     made->credit_limit = credits;
     made->hooks = *hooks;
     made->world_size = world_size;
     made->next_id = 1;
-    for (int peer = 0; peer < world_size; peer++) made->peers[peer].credits = credits;
+    for (int peer = 0; peer < world_size; peer++)
+        made->peers[peer].credits = credits;
     *p2p = made;
     return 0;
 }
@@ -238,7 +255,8 @@ coll__sink_t coll__p2p_sink(coll__p2p_t *p2p) {
 void coll__p2p_route(coll__p2p_t *p2p, int peer, coll__transport_t *transport) {
     p2p->peers[peer].transport = transport;
     for (int i = 0; i < p2p->transport_count; i++)
-        if (p2p->transports[i] == transport) return;
+        if (p2p->transports[i] == transport)
+            return;
     p2p->transports[p2p->transport_count++] = transport;
 }
 
@@ -247,7 +265,8 @@ const coll__p2p_counters_t *coll__p2p_counters(const coll__p2p_t *p2p) {
 }
 
 void coll__p2p_free(coll__p2p_t *p2p) {
-    if (!p2p) return;
+    if (!p2p)
+        return;
     coll__p2p_message_t *message, *next;
     DL_FOREACH_SAFE2(p2p->all_unexpected, message, next, all_next) {
         free(message);
@@ -255,7 +274,8 @@ void coll__p2p_free(coll__p2p_t *p2p) {
     for (int peer = 0; peer < p2p->world_size; peer++) {
         coll__p2p_queued_t *queued, *after;
         DL_FOREACH_SAFE(p2p->peers[peer].queue, queued, after) {
-            if (!queued->op) free(queued);
+            if (!queued->op)
+                free(queued);
         }
     }
     free(p2p);

@@ -6,12 +6,12 @@
 
 enum coll__p2p_state {
     COLL__OP_DONE,
-    COLL__OP_POSTED,     /* receive: no message yet; in a posted list */
-    COLL__OP_QUEUED,     /* send: its packet waits for room in the transport */
-    COLL__OP_ANNOUNCED,  /* send: RTS is out, waiting for CTS; in the peer's announced list */
-    COLL__OP_BULK_SEND,  /* its bulk transfer waits for room in the transport; in the bulk list */
-    COLL__OP_BULK_RECV,  /* the same */
-    COLL__OP_BULK        /* the transport has it */
+    COLL__OP_POSTED,    /* receive: no message yet; in a posted list */
+    COLL__OP_QUEUED,    /* send: its packet waits for room in the transport */
+    COLL__OP_ANNOUNCED, /* send: RTS is out, waiting for CTS; in the peer's announced list */
+    COLL__OP_BULK_SEND, /* its bulk transfer waits for room in the transport; in the bulk list */
+    COLL__OP_BULK_RECV, /* the same */
+    COLL__OP_BULK       /* the transport has it */
 };
 
 /* A message without a receive yet. In its peer's list (order of arrival) and in the list of all. */
@@ -26,8 +26,8 @@ typedef struct coll__p2p_message {
 
 typedef struct coll__p2p_peer {
     coll__transport_t *transport;
-    int credits;    /* eager packets this process may still send */
-    int owed;       /* credits to give back */
+    int credits; /* eager packets this process may still send */
+    int owed;    /* credits to give back */
     bool gone;
     coll__p2p_op_t *posted;
     coll__p2p_op_t *announced;
@@ -36,8 +36,8 @@ typedef struct coll__p2p_peer {
     struct coll__p2p_peer *busy_prev, *busy_next; /* in the list of peers with a queue */
 } coll__p2p_peer_t;
 
-/* An eager message that no receive waits for moves to memory of its own and its credit goes back at once, so that a sender of
- * many small messages does not block; up to this many bytes. Beyond, credits stay until a receive comes. */
+/* An eager message that no receive waits for moves to memory of its own and its credit goes back at once, so that a
+ * sender of many small messages does not block; up to this many bytes. Beyond, credits stay until a receive comes. */
 enum { COLL__P2P_UNEXPECTED_BYTES = 32 << 20 };
 
 struct coll__p2p {
@@ -52,10 +52,10 @@ struct coll__p2p {
     uint64_t next_order;
     coll__p2p_op_t *any_posted; /* receives from any peer */
     coll__p2p_message_t *all_unexpected;
-    size_t unexpected_bytes;    /* memory of those whose credit has been given back */
-    coll__p2p_op_t *bulk;       /* bulk transfers that wait for room */
+    size_t unexpected_bytes; /* memory of those whose credit has been given back */
+    coll__p2p_op_t *bulk;    /* bulk transfers that wait for room */
     coll__p2p_peer_t *busy;
-    int packet_error;           /* a peer sent what no peer may send: progress reports it */
+    int packet_error; /* a peer sent what no peer may send: progress reports it */
     coll__p2p_peer_t peers[];
 };
 

@@ -11,13 +11,15 @@ static int try_send(coll__p2p_t *p2p, int peer, coll__wire_header_t *header, col
     bool with_payload = header->kind == COLL__WIRE_EAGER;
     int status = to->transport->ops->send(to->transport, peer, header, sizeof *header, with_payload ? op->buffer : NULL,
                                           with_payload ? op->bytes : 0);
-    if (status == 0) to->owed -= header->credits;
+    if (status == 0)
+        to->owed -= header->credits;
     return status;
 }
 
 /* The packet of `op` is out, or can never go out. */
 static void sent(coll__p2p_t *p2p, int peer, coll__p2p_op_t *op, const coll__wire_header_t *header, int status) {
-    if (!op) return;
+    if (!op)
+        return;
     if (status == 0 && header->kind == COLL__WIRE_RTS) {
         op->state = COLL__OP_ANNOUNCED;
         DL_APPEND(p2p->peers[peer].announced, op);
@@ -28,21 +30,22 @@ static void sent(coll__p2p_t *p2p, int peer, coll__p2p_op_t *op, const coll__wir
 
 static void enqueue(coll__p2p_t *p2p, int peer, coll__p2p_queued_t *queued) {
     coll__p2p_peer_t *to = &p2p->peers[peer];
-    if (!to->queue) DL_APPEND2(p2p->busy, to, busy_prev, busy_next);
+    if (!to->queue)
+        DL_APPEND2(p2p->busy, to, busy_prev, busy_next);
     DL_APPEND(to->queue, queued);
 }
 
 void coll__p2p_unqueue(coll__p2p_t *p2p, int peer, coll__p2p_queued_t *queued) {
     coll__p2p_peer_t *to = &p2p->peers[peer];
     DL_DELETE(to->queue, queued);
-    if (!to->queue) DL_DELETE2(p2p->busy, to, busy_prev, busy_next);
+    if (!to->queue)
+        DL_DELETE2(p2p->busy, to, busy_prev, busy_next);
 }
 
 void coll__p2p_transmit(coll__p2p_t *p2p, int peer, coll__p2p_op_t *op, const coll__wire_header_t *header) {
     coll__p2p_peer_t *to = &p2p->peers[peer];
     if (to->gone) {
-        sent(p2p, peer, op, header,
-             op ? coll__error(COLL_ERR_RANK_FAILED, "rank %d of the world is gone", peer) : 0);
+        sent(p2p, peer, op, header, op ? coll__error(COLL_ERR_RANK_FAILED, "rank %d of the world is gone", peer) : 0);
         return;
     }
     coll__wire_header_t own = *header;
@@ -57,13 +60,13 @@ void coll__p2p_transmit(coll__p2p_t *p2p, int peer, coll__p2p_op_t *op, const co
         return;
     }
     *queued = (coll__p2p_queued_t){.header = *header, .op = op};
-    if (op) op->state = COLL__OP_QUEUED;
+    if (op)
+        op->state = COLL__OP_QUEUED;
     enqueue(p2p, peer, queued);
 }
 
 void coll__p2p_control(coll__p2p_t *p2p, int peer, coll__wire_kind_t kind, uint32_t id, uint32_t bulk_id) {
-    coll__wire_header_t header = {
-        .kind = (uint8_t)kind, .version = COLL__WIRE_VERSION, .id = id, .bulk_id = bulk_id};
+    coll__wire_header_t header = {.kind = (uint8_t)kind, .version = COLL__WIRE_VERSION, .id = id, .bulk_id = bulk_id};
     coll__p2p_transmit(p2p, peer, NULL, &header);
 }
 
@@ -77,11 +80,14 @@ int coll__p2p_flush(coll__p2p_t *p2p) {
             coll__p2p_op_t *op = queued->op;
             coll__wire_header_t header = queued->header;
             int status = try_send(p2p, peer, &header, op);
-            if (status == COLL__AGAIN) break;
+            if (status == COLL__AGAIN)
+                break;
             coll__p2p_unqueue(p2p, peer, queued);
-            if (!op) free(queued);
+            if (!op)
+                free(queued);
             sent(p2p, peer, op, &header, status);
-            if (status < 0 && !op) p2p->packet_error = status;
+            if (status < 0 && !op)
+                p2p->packet_error = status;
             events++;
         }
     }

@@ -1,5 +1,5 @@
-/* What the point-to-point layer writes on the wire: one 48-byte header before each packet. With 8 bytes of payload and the
- * transport's own 8 bytes it fills one cache line of a shared-memory ring. */
+/* What the point-to-point layer writes on the wire: one 48-byte header before each packet. With 8 bytes of payload and
+ * the transport's own 8 bytes it fills one cache line of a shared-memory ring. */
 #ifndef COLL__WIRE_H
 #define COLL__WIRE_H
 
@@ -18,13 +18,13 @@ typedef enum coll__wire_kind {
 typedef struct coll__wire_header {
     uint8_t kind;
     uint8_t version;
-    uint16_t credits;  /* eager packets that the receiver of this header may send again */
-    uint32_t id;       /* RTS: the sender's; CTS, NACK: the same back */
-    uint64_t comm;     /* communicator id */
-    uint64_t match;    /* what receives are matched by, see p2p.h */
+    uint16_t credits; /* eager packets that the receiver of this header may send again */
+    uint32_t id;      /* RTS: the sender's; CTS, NACK: the same back */
+    uint64_t comm;    /* communicator id */
+    uint64_t match;   /* what receives are matched by, see p2p.h */
     uint64_t fingerprint;
-    uint64_t bytes;    /* length of the message */
-    uint32_t bulk_id;  /* CTS */
+    uint64_t bytes;   /* length of the message */
+    uint32_t bulk_id; /* CTS */
     uint32_t zero;
 } coll__wire_header_t;
 

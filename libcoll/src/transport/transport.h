@@ -67,7 +67,8 @@ typedef struct coll__transport_ops {
     const char *name;
 
     /* Can it work in this process? 1, or 0 with the reason in `why` (what is missing, what to install). Must be cheap
-     * when the answer does not need a library to be loaded. `detail` gets what `pycoll info` shows (providers, version). */
+     * when the answer does not need a library to be loaded. `detail` gets what `pycoll info` shows (providers,
+     * version). */
     int (*probe)(const coll__env_t *env, char *why, size_t why_bytes, char *detail, size_t detail_bytes);
 
     /* Makes this process's end. May take time (loading a library) but waits for nobody. */
@@ -86,19 +87,20 @@ typedef struct coll__transport_ops {
     int (*send)(coll__transport_t *transport, int peer, const void *header, size_t header_bytes, const void *payload,
                 size_t payload_bytes);
 
-    /* Bulk data, announced beforehand by packets of the layer above: the receiver calls bulk_recv(), then tells the sender,
-     * who calls bulk_send() with the same id and the same length. `id` is the receiver's choice, unique among its
-     * unfinished transfers, below 2^32. Buffers belong to the transport until sink.bulk_done(cookie). bytes > 0. */
+    /* Bulk data, announced beforehand by packets of the layer above: the receiver calls bulk_recv(), then tells the
+     * sender, who calls bulk_send() with the same id and the same length. `id` is the receiver's choice, unique among
+     * its unfinished transfers, below 2^32. Buffers belong to the transport until sink.bulk_done(cookie). bytes > 0. */
     int (*bulk_send)(coll__transport_t *transport, int peer, uint32_t id, const void *buffer, size_t bytes,
                      void *cookie);
     int (*bulk_recv)(coll__transport_t *transport, int peer, uint32_t id, void *buffer, size_t bytes, void *cookie);
 
     /* Moves everything that can move and delivers what has arrived, bounded (a fair share for each peer, then return).
-     * Returns the number of events (packets, bulk progress), 0 for none, negative for an error of the transport itself. */
+     * Returns the number of events (packets, bulk progress), 0 for none, negative for an error of the transport itself.
+     */
     int (*poll)(coll__transport_t *transport);
 
-    /* Before the process sleeps: 0 if sleeping is safe (all seen; fd() will wake it), COLL__AGAIN if poll() must be called
-     * first. Nothing needs undoing after it. */
+    /* Before the process sleeps: 0 if sleeping is safe (all seen; fd() will wake it), COLL__AGAIN if poll() must be
+     * called first. Nothing needs undoing after it. */
     int (*arm)(coll__transport_t *transport);
 
     /* A descriptor that becomes readable when something arrives; -1: the process's wake fd is written instead. */
