@@ -23,6 +23,8 @@ extern coll__world_t coll__world;
  * `operation` in the message, and nothing locked, otherwise. */
 int coll__enter(const coll_comm_t *comm, const char *operation, coll__engine_t **engine);
 
+int coll__opts_apply(const coll_init_opts_t *opts, coll__env_t *env); /* into `env`, checked */
+
 /* One call of a collective. */
 typedef struct coll__call {
     coll_operation_t operation;

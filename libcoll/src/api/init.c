@@ -11,33 +11,15 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "api/cards.h"
 #include "base/log.h"
 #include "node/heap.h"
 #include "transport/shm/shm.h"
-#include "transport/transport_table.h"
 
 coll__world_t coll__world;
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 
-enum { CHECKED_BYTES = 4096, GOODBYE_S = 10, GOODBYE_BROKEN_S = 1, WORLD_ID = 1 };
-
-/* What each rank shows the others before anything is opened. */
-struct first_card {
-    char version[64];
-    char node[256];
-    char checked[CHECKED_BYTES]; /* environment variables that must agree */
-    uint64_t rules_hash;
-    int32_t pid, heap_fd; /* of symmetric memory; -1: none */
-    uint64_t heap_bytes;
-};
-
-/* And after: how far it came, and where it can be reached. */
-struct second_card {
-    int32_t status;
-    char message[700];
-    int32_t maps_heaps;                                       /* it has mapped the heap of every rank of its node */
-    coll__transport_address_t address[COLL__TRANSPORT_COUNT]; /* of the transports it has opened */
-};
+enum { GOODBYE_S = 10, GOODBYE_BROKEN_S = 1, WORLD_ID = 1 };
 
 /* Everything that init has made so far, so that any failure can undo it. */
 struct making {
@@ -45,128 +27,14 @@ struct making {
     coll__job_t *job;
     int wake_fd;
     coll__engine_t *engine;
-    struct first_card *cards;
-    struct second_card *second;
+    coll__first_card_t *cards;
+    coll__second_card_t *second;
     int *label;
     int *local_ranks;
     int local_size, node_count;
     coll__transport_t *transports[COLL__TRANSPORT_COUNT];
     int64_t deadline;
 };
-
-coll_init_opts_t coll_init_opts_default(void) {
-    return (coll_init_opts_t){.rank = -1, .size = -1, .address = NULL, .timeout = -1};
-}
-
-/* ---- what was asked for ---- */
-
-static int parse_address(const char *text, coll__env_t *env) {
-    const char *colon = strrchr(text, ':');
-    char *end;
-    long port = colon ? strtol(colon + 1, &end, 10) : 0;
-    if (!colon || colon == text || *end || colon[1] == 0 || port < 1 || port > 65535)
-        return coll__error(COLL_ERR_ARG, "address is \"%s\", allowed is host:port with a port of 1 to 65535", text);
-    size_t length = (size_t)(colon - text);
-    if (text[0] == '[' && text[length - 1] == ']') { /* [::1]:4000 */
-        text++;
-        length -= 2;
-    }
-    snprintf(env->addr, sizeof env->addr, "%.*s", (int)length, text);
-    env->port = (int)port;
-    return 0;
-}
-
-static int apply_opts(const coll_init_opts_t *opts, coll__env_t *env) {
-    if ((opts->rank >= 0) != (opts->size >= 0))
-        return coll__error(COLL_ERR_ARG, "rank is %d and size is %d: give both or neither", opts->rank, opts->size);
-    if (opts->rank >= 0) {
-        if (opts->size < 1 || opts->rank >= opts->size)
-            return coll__error(COLL_ERR_ARG, "rank is %d, allowed are 0 to size-1 = %d", opts->rank, opts->size - 1);
-        env->rank = opts->rank;
-        env->size = opts->size;
-    }
-    if (opts->address) {
-        int status = parse_address(opts->address, env);
-        if (status < 0)
-            return status;
-    }
-    if (opts->timeout >= 0)
-        env->timeout = opts->timeout;
-    if (env->size < 0) {
-        env->rank = 0;
-        env->size = 1;
-    }
-    if (env->size > 1 && env->listen_fd < 0 && (!*env->addr || !env->port))
-        return coll__error(
-            COLL_ERR_CONFIG,
-            "%d ranks need to know where rank 0 listens: set COLL_ADDR and COLL_PORT (or MASTER_ADDR and "
-            "MASTER_PORT), or start them with `pycoll run`",
-            env->size);
-    return 0;
-}
-
-/* ---- comparing ---- */
-
-static void append_rank(char *text, size_t capacity, int rank, int *shown) {
-    size_t used = strlen(text);
-    if (++*shown <= 16)
-        snprintf(text + used, capacity - used, *shown == 1 ? "%d" : ", %d", rank);
-    else if (*shown == 17)
-        snprintf(text + used, capacity - used, ", ...");
-}
-
-/* Ranks that differ from rank 0 in the same way are named together; the first such difference is the error. */
-static int compare_first(const struct making *m, int size) {
-    const struct first_card *zero = &m->cards[0];
-    char what[512] = "", ranks[128] = "", other[512];
-    int shown = 0, list[COLL__ERROR_RANKS], count = 0;
-    for (int rank = 1; rank < size; rank++) {
-        const struct first_card *card = &m->cards[rank];
-        if (strcmp(zero->version, card->version) != 0)
-            snprintf(other, sizeof other, "libcoll's version is %s on rank 0 and %s", zero->version, card->version);
-        else if (!coll__env_checked_differ(zero->checked, card->checked, other, sizeof other)) {
-            if (zero->rules_hash == card->rules_hash)
-                continue;
-            snprintf(other, sizeof other, "the rules of COLL_TUNE and COLL_TUNE_FILE differ from rank 0's");
-        }
-        if (!*what)
-            snprintf(what, sizeof what, "%s", other);
-        if (strcmp(what, other) != 0)
-            continue;
-        append_rank(ranks, sizeof ranks, rank, &shown);
-        if (count < COLL__ERROR_RANKS)
-            list[count++] = rank;
-    }
-    if (!count)
-        return 0;
-    int status =
-        coll__error(COLL_ERR_CONFIG, "the ranks do not agree: %s, on rank%s %s", what, shown > 1 ? "s" : "", ranks);
-    coll__error_add_ranks(list, (size_t)count);
-    return status;
-}
-
-static int compare_second(const struct making *m, int size) {
-    for (int rank = 0; rank < size; rank++) {
-        const struct second_card *card = &m->second[rank];
-        if (card->status < 0) {
-            int status = coll__error(card->status, "%s (on rank %d)", card->message, rank);
-            coll__error_add_ranks(&rank, 1);
-            return status;
-        }
-        const char *mine = m->second[0].address[COLL__TRANSPORT_ID_ofi].identity;
-        const char *theirs = card->address[COLL__TRANSPORT_ID_ofi].identity;
-        if (strcmp(mine, theirs) != 0) {
-            int status =
-                coll__error(COLL_ERR_CONFIG,
-                            "the ranks' libfabric differs, and different ones cannot talk to each other: rank 0 has "
-                            "%s, rank %d has %s",
-                            mine, rank, theirs);
-            coll__error_add_ranks(&rank, 1);
-            return status;
-        }
-    }
-    return 0;
-}
 
 /* ---- the steps of init ---- */
 
@@ -186,7 +54,7 @@ static int meet(struct making *m) {
 }
 
 static int show_first_card(struct making *m, int size) {
-    struct first_card *mine = calloc(1, sizeof *mine);
+    coll__first_card_t *mine = calloc(1, sizeof *mine);
     m->cards = calloc((size_t)size, sizeof *m->cards);
     if (!mine || !m->cards) {
         free(mine);
@@ -203,7 +71,7 @@ static int show_first_card(struct making *m, int size) {
     if (status == 0)
         status = coll__job_allgather(m->job, mine, sizeof *mine, m->cards, m->deadline);
     free(mine);
-    return status < 0 ? status : compare_first(m, size);
+    return status < 0 ? status : coll__cards_compare_first(m->cards, size);
 }
 
 static int find_nodes(struct making *m, int rank, int size) {
@@ -229,7 +97,7 @@ static int find_nodes(struct making *m, int rank, int size) {
     return 0;
 }
 
-static int open_transport(struct making *m, int id, const coll__transport_ops_t *ops, struct second_card *mine) {
+static int open_transport(struct making *m, int id, const coll__transport_ops_t *ops, coll__second_card_t *mine) {
     coll__transport_args_t args = {.env = &m->env,
                                    .world_rank = coll__job_rank(m->job),
                                    .world_size = coll__job_size(m->job),
@@ -247,7 +115,7 @@ static int open_transport(struct making *m, int id, const coll__transport_ops_t 
 }
 
 /* Opens what the layout needs; `mine` gets this rank's addresses, or what went wrong. */
-static void open_transports(struct making *m, bool uses_shm, bool uses_ofi, struct second_card *mine) {
+static void open_transports(struct making *m, bool uses_shm, bool uses_ofi, coll__second_card_t *mine) {
     int status = open_transport(m, COLL__TRANSPORT_ID_self, &coll__transport_self, mine);
     if (status == 0 && uses_shm)
         status = open_transport(m, COLL__TRANSPORT_ID_shm, &coll__transport_shm, mine);
@@ -261,7 +129,7 @@ static void open_transports(struct making *m, bool uses_shm, bool uses_ofi, stru
 /* Tries to reach the symmetric memory of the node's ranks. That it cannot is no error: arrays are then ordinary. */
 static bool map_heaps(struct making *m, int rank) {
     for (int local = 0; local < m->local_size; local++) {
-        const struct first_card *card = &m->cards[m->local_ranks[local]];
+        const coll__first_card_t *card = &m->cards[m->local_ranks[local]];
         if (card->heap_fd < 0)
             return false;
         if (m->local_ranks[local] == rank)
@@ -347,7 +215,7 @@ static int join(struct making *m) {
         status = coll__node_open(&m->engine->segment, &m->engine->node);
     if (status < 0)
         return status;
-    struct second_card mine = {0};
+    coll__second_card_t mine = {0};
     open_transports(m, uses_shm, uses_ofi, &mine);
     if (m->engine->node)
         mine.maps_heaps = map_heaps(m, rank);
@@ -356,7 +224,7 @@ static int join(struct making *m) {
         return coll__error(COLL_ERR_MEMORY, "out of memory for the cards of %d ranks", size);
     status = coll__job_allgather(m->job, &mine, sizeof mine, m->second, m->deadline);
     if (status == 0)
-        status = compare_second(m, size);
+        status = coll__cards_compare_second(m->second, size);
     if (status == 0)
         status = connect_peers(m, rank, size);
     if (status < 0)
@@ -412,7 +280,7 @@ int coll_init(const coll_init_opts_t *opts, coll_comm_t **world) {
             fork_handler = pthread_atfork(NULL, NULL, in_child) == 0;
         status = coll__env_read(&m.env);
         if (status == 0)
-            status = apply_opts(opts ? opts : &defaults, &m.env);
+            status = coll__opts_apply(opts ? opts : &defaults, &m.env);
         if (status == 0)
             status = coll__rules_create(m.env.tune, m.env.tune_file, &coll__world.rules);
         if (status == 0) {
