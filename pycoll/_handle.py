@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ._lib import CAREFUL, INTERRUPTED, check, error, ffi, lib, text
@@ -17,6 +16,9 @@ _COLLECTIVES: dict[str, int] = {
     for number in range(lib.COLL_OPERATION_COUNT)
     if number != lib.COLL_OP_SENDRECV
 }
+_NONBLOCKING = {name: getattr(lib, f"coll_i{name}") for name in (*_COLLECTIVES, "send", "recv")}
+_PERSISTENT = {name: getattr(lib, f"coll_{name}_init") for name in _COLLECTIVES}
+_REQUEST = ffi.typeof("coll_request_t **")
 
 
 class Handle:
@@ -60,38 +62,44 @@ class Handle:
 
     # -- nonblocking and persistent calls ---------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def _arguments(self, operation: str, name: str = "") -> Iterator[None]:
-        """Around the making of arguments: a collective's error is posted, so that the peers do not wait.
+    def _start(self, name: str, make: Callable[..., Call], arguments: Sequence[Any], timeout: float | None) -> Request:
+        """Starts the call that ``make(*arguments)`` describes in its nonblocking form."""
+        call, limit = self._describe(name, make, arguments, timeout)
+        return Request(self._submit(_NONBLOCKING[name], call), limit)
 
-        ``name`` is that of the caller's call, if it is made of a collective of another name.
-        """
-        self._open()
+    def _prepare(
+        self, name: str, make: Callable[..., Call], arguments: Sequence[Any], timeout: float | None
+    ) -> PersistentRequest:
+        """Makes the call that ``make(*arguments)`` describes in its persistent form."""
+        call, limit = self._describe(name, make, arguments, timeout)
         try:
-            yield
-        except Exception as problem:
-            if isinstance(problem, CollError):
-                problem.operation = name or operation
-            if operation in _COLLECTIVES:
-                message = f"{name or operation}: {problem}".encode()
-                lib.coll_post_error(self._pointer, _COLLECTIVES[operation], message)
+            return PersistentRequest(self._submit(_PERSISTENT[name], call), limit)
+        except CollError as problem:
+            self._post(name, problem)  # which libcoll does for calls that start at once
             raise
 
-    def _start(self, call: Call, timeout: float | None) -> Request:
-        """Starts ``call`` in its nonblocking form."""
-        limit = self._limit(call, timeout)
-        return Request(self._submit(f"coll_i{call.name}", call), limit)
+    def _describe(
+        self, name: str, make: Callable[..., Call], arguments: Sequence[Any], timeout: float | None
+    ) -> tuple[Call, float]:
+        self._open()
+        try:
+            return make(*arguments), seconds(timeout)
+        except Exception as problem:
+            self._post(name, problem)
+            raise
 
-    def _prepare(self, call: Call, timeout: float | None) -> PersistentRequest:
-        """Makes ``call`` in its persistent form."""
-        with self._arguments(call.name):  # libcoll itself posts no error of these
-            return PersistentRequest(self._submit(f"coll_{call.name}_init", call), seconds(timeout))
+    def _post(self, name: str, problem: Exception, collective: str = "") -> None:
+        """Tells the peers of an error in the arguments of ``name``, so that they do not wait.
 
-    def _limit(self, call: Call, timeout: float | None) -> float:
-        with self._arguments(call.name):
-            return seconds(timeout)
+        ``collective`` is the one that they wait in, if it has another name.
+        """
+        if isinstance(problem, CollError):
+            problem.operation = name
+        number = _COLLECTIVES.get(collective or name)
+        if number is not None:
+            lib.coll_post_error(self._pointer, number, f"{name}: {problem}".encode())
 
-    def _submit(self, function: str, call: Call) -> Flight:
-        request = ffi.new("coll_request_t **")
-        check(getattr(lib, function)(*call.arguments, self._open(), request))
+    def _submit(self, function: Any, call: Call) -> Flight:
+        request = ffi.new(_REQUEST)
+        check(function(*call.arguments, self._open(), request))
         return Flight(self, call, request[0])

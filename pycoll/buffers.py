@@ -124,9 +124,10 @@ class Memory:
     in, and deliver() copies them out.
     """
 
-    __slots__ = ("address", "array", "code", "count", "given")
+    __slots__ = ("address", "array", "code", "count", "given", "new")
 
     def __init__(self, given: np.ndarray, code: int, *, writable: bool) -> None:
+        self.new = False  # not the caller's, and so apart from everything that is
         self.given: np.ndarray | None = None
         self.array = given
         if given.flags.num & _PLAIN != _PLAIN:
@@ -171,7 +172,9 @@ def result(out: BufferLike, like: Memory, shape: Sequence[int], dtype: Any, name
     """
     if out is None:
         out = np.empty(shape, dtype)
-        return out, Memory(out, like.code, writable=True)
+        memory = Memory(out, like.code, writable=True)
+        memory.new = True
+        return out, memory
     memory = target(out, name)
     count = math.prod(shape)
     if memory.code != like.code:
@@ -188,8 +191,8 @@ def _span(memory: Memory) -> tuple[int, int]:
 
 
 def _meet(x: Memory, out: Memory) -> bool:
-    """Whether they share bytes. Where one of them is a copy there is nothing to share."""
-    if x.copied or out.copied:
+    """Whether they share bytes. What is a copy or is new shares none."""
+    if x.copied or out.copied or out.new:
         return False
     (x_first, x_end), (out_first, out_end) = _span(x), _span(out)
     return x_first < out_end and out_first < x_end

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy import empty, empty_like, ndarray
 
 from . import buffers
@@ -19,10 +18,20 @@ from .buffers import DTYPE_CODES, BufferLike
 from .ops import OP_CODES, OpLike, op_code
 from .request import Call, PersistentRequest, Request
 
+# Looked up once: every name counts in a call that takes less than a microsecond.
 _from_buffer = ffi.from_buffer
+_barrier = lib.pycoll_barrier
+_broadcast = lib.pycoll_broadcast
+_reduce = lib.pycoll_reduce
+_allreduce = lib.pycoll_allreduce
+_allgather = lib.pycoll_allgather
 _CHARS = ffi.typeof("char[]")
 # What taking the short way raises when the arguments are not plain; the careful way then copies or explains.
-_NOT_PLAIN = (AttributeError, BufferError, KeyError, TypeError, ValueError)
+_NOT_PLAIN = (BufferError, KeyError, TypeError, ValueError)
+
+
+def _barrier_call() -> Call:
+    return Call("barrier", ())
 
 
 class Collectives(Handle):
@@ -42,7 +51,7 @@ class Collectives(Handle):
         """Returns when all ranks have called it."""
         if timeout is None:
             try:
-                status = lib.pycoll_barrier(self._pointer)
+                status = _barrier(self._pointer)
                 if status:
                     self._finish(status)
             except BaseException as exception:
@@ -53,11 +62,11 @@ class Collectives(Handle):
 
     def ibarrier(self, *, timeout: float | None = None) -> Request:
         """barrier() without waiting; the request is done when all ranks have called it."""
-        return self._start(Call("barrier", ()), timeout)
+        return self._start("barrier", _barrier_call, (), timeout)
 
     def barrier_init(self, *, timeout: float | None = None) -> PersistentRequest:
         """A persistent barrier()."""
-        return self._prepare(Call("barrier", ()), timeout)
+        return self._prepare("barrier", _barrier_call, (), timeout)
 
     # -- broadcast --------------------------------------------------------------------------------------------------
 
@@ -75,7 +84,7 @@ class Collectives(Handle):
                 pass
             else:
                 try:
-                    status = lib.pycoll_broadcast(buffer, x.size, code, root, self._pointer)
+                    status = _broadcast(buffer, x.size, code, root, self._pointer)
                     if not status or self._finish(status):
                         return x
                 except BaseException as exception:
@@ -87,23 +96,22 @@ class Collectives(Handle):
 
     def ibroadcast(self, x: BufferLike, root: int = 0, *, timeout: float | None = None) -> Request:
         """broadcast() without waiting; the request's result is ``x``."""
-        return self._start(self._broadcast_call(x, root), timeout)
+        return self._start("broadcast", self._broadcast_call, (x, root), timeout)
 
     ibcast = ibroadcast
 
     def broadcast_init(self, x: BufferLike, root: int = 0, *, timeout: float | None = None) -> PersistentRequest:
         """A persistent broadcast()."""
-        return self._prepare(self._broadcast_call(x, root), timeout)
+        return self._prepare("broadcast", self._broadcast_call, (x, root), timeout)
 
     bcast_init = broadcast_init
 
     def _broadcast_call(self, x: BufferLike, root: int) -> Call:
-        with self._arguments("broadcast"):
-            root = self._member(root, "root")
-            memory = buffers.source(x) if root == self._rank else buffers.target(x, "x")
-            arguments = (memory.address, memory.count, memory.code, root)
-            outputs = () if root == self._rank else (memory,)
-            return Call("broadcast", arguments, x, (memory,), outputs)
+        root = self._member(root, "root")
+        memory = buffers.source(x) if root == self._rank else buffers.target(x, "x")
+        arguments = (memory.address, memory.count, memory.code, root)
+        outputs = () if root == self._rank else (memory,)
+        return Call("broadcast", arguments, x, (memory,), outputs)
 
     # -- reduce -----------------------------------------------------------------------------------------------------
 
@@ -128,7 +136,12 @@ class Collectives(Handle):
                 root = self._member(root, "root")
                 send = _from_buffer(_CHARS, x)
                 if root == self._rank:
-                    result = empty_like(x) if out is None else _same(out, x)
+                    if out is None:
+                        result = empty_like(x)
+                    elif type(out) is ndarray and out.dtype is x.dtype and out.size == x.size:
+                        result = out
+                    else:
+                        raise ValueError
                     receive = _from_buffer(_CHARS, result, True)
                 else:
                     result = None
@@ -137,7 +150,7 @@ class Collectives(Handle):
                 pass
             else:
                 try:
-                    status = lib.pycoll_reduce(send, receive, x.size, code, number, root, self._pointer)
+                    status = _reduce(send, receive, x.size, code, number, root, self._pointer)
                     if not status or self._finish(status):
                         return result
                 except BaseException as exception:
@@ -155,7 +168,7 @@ class Collectives(Handle):
         timeout: float | None = None,
     ) -> Request:
         """reduce() without waiting; the request's result is reduce()'s."""
-        return self._start(self._reduce_call(x, out, op, root), timeout)
+        return self._start("reduce", self._reduce_call, (x, out, op, root), timeout)
 
     def reduce_init(
         self,
@@ -167,19 +180,18 @@ class Collectives(Handle):
         timeout: float | None = None,
     ) -> PersistentRequest:
         """A persistent reduce()."""
-        return self._prepare(self._reduce_call(x, out, op, root), timeout)
+        return self._prepare("reduce", self._reduce_call, (x, out, op, root), timeout)
 
     def _reduce_call(self, x: BufferLike, out: BufferLike | None, op: OpLike, root: int) -> Call:
-        with self._arguments("reduce"):
-            number = op_code(op)
-            root = self._member(root, "root")
-            send = buffers.source(x)
-            if root != self._rank:
-                return Call("reduce", (send.address, ffi.NULL, send.count, send.code, number, root), None, (send,))
-            result, receive = buffers.result(out, send, send.array.shape, send.array.dtype)
-            buffers.check_overlap(send, receive)
-            arguments = (send.address, receive.address, send.count, send.code, number, root)
-            return Call("reduce", arguments, result, (send,), (receive,))
+        number = op_code(op)
+        root = self._member(root, "root")
+        send = buffers.source(x)
+        if root != self._rank:
+            return Call("reduce", (send.address, ffi.NULL, send.count, send.code, number, root), None, (send,))
+        result, receive = buffers.result(out, send, send.array.shape, send.array.dtype)
+        buffers.check_overlap(send, receive)
+        arguments = (send.address, receive.address, send.count, send.code, number, root)
+        return Call("reduce", arguments, result, (send,), (receive,))
 
     # -- allreduce --------------------------------------------------------------------------------------------------
 
@@ -198,7 +210,12 @@ class Collectives(Handle):
         """
         if timeout is None and type(x) is ndarray:
             try:
-                result = empty_like(x) if out is None else out if out is x else _same(out, x)
+                if out is None:
+                    result = empty_like(x)
+                elif type(out) is ndarray and out.dtype is x.dtype and out.size == x.size:
+                    result = out
+                else:
+                    raise ValueError
                 send = _from_buffer(_CHARS, x)
                 receive = _from_buffer(_CHARS, result, True)
                 code = DTYPE_CODES[x.dtype]
@@ -207,7 +224,7 @@ class Collectives(Handle):
                 pass
             else:
                 try:
-                    status = lib.pycoll_allreduce(send, receive, x.size, code, number, self._pointer)
+                    status = _allreduce(send, receive, x.size, code, number, self._pointer)
                     if not status or self._finish(status):
                         return result
                 except BaseException as exception:
@@ -224,7 +241,7 @@ class Collectives(Handle):
         timeout: float | None = None,
     ) -> Request:
         """allreduce() without waiting; the request's result is allreduce()'s."""
-        return self._start(self._allreduce_call(x, out, op), timeout)
+        return self._start("allreduce", self._allreduce_call, (x, out, op), timeout)
 
     def allreduce_init(
         self,
@@ -235,16 +252,15 @@ class Collectives(Handle):
         timeout: float | None = None,
     ) -> PersistentRequest:
         """A persistent allreduce()."""
-        return self._prepare(self._allreduce_call(x, out, op), timeout)
+        return self._prepare("allreduce", self._allreduce_call, (x, out, op), timeout)
 
     def _allreduce_call(self, x: BufferLike, out: BufferLike | None, op: OpLike) -> Call:
-        with self._arguments("allreduce"):
-            number = op_code(op)
-            send = buffers.source(x)
-            result, receive = buffers.result(out, send, send.array.shape, send.array.dtype)
-            buffers.check_overlap(send, receive)
-            arguments = (send.address, receive.address, send.count, send.code, number)
-            return Call("allreduce", arguments, result, (send,), (receive,))
+        number = op_code(op)
+        send = buffers.source(x)
+        result, receive = buffers.result(out, send, send.array.shape, send.array.dtype)
+        buffers.check_overlap(send, receive)
+        arguments = (send.address, receive.address, send.count, send.code, number)
+        return Call("allreduce", arguments, result, (send,), (receive,))
 
     # -- allgather --------------------------------------------------------------------------------------------------
 
@@ -259,7 +275,7 @@ class Collectives(Handle):
                 dtype = x.dtype
                 if out is None:
                     out = empty((self._size, *x.shape), dtype)
-                elif out.dtype is not dtype or out.size != x.size * self._size:
+                elif type(out) is not ndarray or out.dtype is not dtype or out.size != x.size * self._size:
                     raise ValueError
                 send = _from_buffer(_CHARS, x)
                 receive = _from_buffer(_CHARS, out, True)
@@ -268,7 +284,7 @@ class Collectives(Handle):
                 pass
             else:
                 try:
-                    status = lib.pycoll_allgather(send, receive, x.size, code, self._size, self._pointer)
+                    status = _allgather(send, receive, x.size, code, self._size, self._pointer)
                     if not status or self._finish(status):
                         return out
                 except BaseException as exception:
@@ -278,26 +294,18 @@ class Collectives(Handle):
 
     def iallgather(self, x: BufferLike, out: BufferLike | None = None, *, timeout: float | None = None) -> Request:
         """allgather() without waiting; the request's result is allgather()'s."""
-        return self._start(self._allgather_call(x, out), timeout)
+        return self._start("allgather", self._allgather_call, (x, out), timeout)
 
     def allgather_init(
         self, x: BufferLike, out: BufferLike | None = None, *, timeout: float | None = None
     ) -> PersistentRequest:
         """A persistent allgather()."""
-        return self._prepare(self._allgather_call(x, out), timeout)
+        return self._prepare("allgather", self._allgather_call, (x, out), timeout)
 
     def _allgather_call(self, x: BufferLike, out: BufferLike | None) -> Call:
-        with self._arguments("allgather"):
-            send = buffers.source(x)
-            shape = (self._size, *send.array.shape)
-            result, receive = buffers.result(out, send, shape, send.array.dtype)
-            in_place = buffers.check_overlap(send, receive, self._rank * send.count)
-            address = IN_PLACE if in_place else send.address
-            return Call("allgather", (address, receive.address, send.count, send.code), result, (send,), (receive,))
-
-
-def _same(out: Any, x: np.ndarray) -> Any:
-    """``out`` if it plainly goes with ``x``."""
-    if type(out) is not ndarray or out.dtype is not x.dtype or out.size != x.size:
-        raise ValueError
-    return out
+        send = buffers.source(x)
+        shape = (self._size, *send.array.shape)
+        result, receive = buffers.result(out, send, shape, send.array.dtype)
+        in_place = buffers.check_overlap(send, receive, self._rank * send.count)
+        address = IN_PLACE if in_place else send.address
+        return Call("allgather", (address, receive.address, send.count, send.code), result, (send,), (receive,))

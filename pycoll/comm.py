@@ -13,6 +13,7 @@ from . import buffers
 from ._lib import check, ffi, fill_text, lib, text
 from .arguments import LARGEST_INT, integer
 from .collectives import Collectives
+from .errors import CollError
 from .introspection import Explanation, algorithms, operation_code
 from .ops import OpLike, op_code
 from .p2p import PointToPoint
@@ -85,9 +86,13 @@ class Communicator(Collectives, PointToPoint):
 
         Collective. With ``color=None`` this rank is in none of them and gets None.
         """
-        with self._arguments("allgather", "split"):
+        self._open()
+        try:
             number = lib.COLL_UNDEFINED if color is None else integer(color, "color", 0)
             mine = np.array([number, integer(key, "key", -LARGEST_INT)], np.int32)
+        except CollError as problem:
+            self._post("split", problem, "allgather")
+            raise
         everyone = self.allgather(mine, timeout=timeout)
         made: Communicator | None = self._make(lib.coll_comm_split_local, ffi.from_buffer("int[]", everyone))
         return made

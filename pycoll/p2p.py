@@ -49,7 +49,7 @@ class PointToPoint(Handle):
 
     def isend(self, x: BufferLike, dest: int, tag: int = 0, *, timeout: float | None = None) -> Request:
         """send() without waiting; ``x`` must not change until the request is done. Its result is None."""
-        return self._start(self._send_call(x, dest, tag, "tag"), timeout)
+        return self._start("send", self._send_call, (x, dest, tag), timeout)
 
     def recv(
         self, out: BufferLike, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, timeout: float | None = None
@@ -66,7 +66,7 @@ class PointToPoint(Handle):
         self, out: BufferLike, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, timeout: float | None = None
     ) -> Request:
         """recv() without waiting; the request's result is the Status."""
-        return self._start(self._recv_call(out, source, tag, "tag"), timeout)
+        return self._start("recv", self._recv_call, (out, source, tag), timeout)
 
     def sendrecv(
         self,
@@ -96,37 +96,34 @@ class PointToPoint(Handle):
         timeout: float | None = None,
     ) -> Request:
         """sendrecv() without waiting; the request's result is the Status."""
-        receive = self._recv_call(out, source, recvtag, "recvtag")
-        send = self._send_call(x, dest, sendtag, "sendtag")
+        send, limit = self._describe("sendrecv", self._send_call, (x, dest, sendtag, "sendtag"), timeout)
+        receive, _ = self._describe("sendrecv", self._recv_call, (out, source, recvtag, "recvtag"), timeout)
         buffers.check_apart(send.inputs[0], receive.outputs[0])
-        limit = self._limit(receive, timeout)
-        incoming = self._submit("coll_irecv", receive)
-        return Request(Pair(self._submit("coll_isend", send), incoming), limit)
+        incoming = self._submit(lib.coll_irecv, receive)
+        return Request(Pair(self._submit(lib.coll_isend, send), incoming), limit)
 
-    def _send_call(self, x: BufferLike, dest: int, tag: int, tag_name: str) -> Call:
-        with self._arguments("send"):
-            memory = buffers.source(x)
-            arguments = (
-                memory.address,
-                memory.count,
-                memory.code,
-                self._member(dest, "dest"),
-                integer(tag, tag_name, 0),
-            )
-            return Call("send", arguments, None, (memory,))
+    def _send_call(self, x: BufferLike, dest: int, tag: int, tag_name: str = "tag") -> Call:
+        memory = buffers.source(x)
+        arguments = (
+            memory.address,
+            memory.count,
+            memory.code,
+            self._member(dest, "dest"),
+            integer(tag, tag_name, 0),
+        )
+        return Call("send", arguments, None, (memory,))
 
-    def _recv_call(self, out: BufferLike, source: int, tag: int, tag_name: str) -> Call:
-        with self._arguments("recv"):
-            memory = buffers.target(out)
-            if source != ANY_SOURCE:
-                source = self._member(source, "source")
-            if tag != ANY_TAG:
-                tag = integer(tag, tag_name, 0)
+    def _recv_call(self, out: BufferLike, source: int, tag: int, tag_name: str = "tag") -> Call:
+        memory = buffers.target(out)
+        if source != ANY_SOURCE:
+            source = self._member(source, "source")
+        if tag != ANY_TAG:
+            tag = integer(tag, tag_name, 0)
 
-            def finish(request: Any) -> Status:
-                got = ffi.new("coll_recv_status_t *")
-                check(lib.coll_request_status(request, got))
-                return Status(got.source, got.tag, got.bytes // memory.array.itemsize)
+        def finish(request: Any) -> Status:
+            got = ffi.new("coll_recv_status_t *")
+            check(lib.coll_request_status(request, got))
+            return Status(got.source, got.tag, got.bytes // memory.array.itemsize)
 
-            arguments = (memory.address, memory.count, memory.code, source, tag)
-            return Call("recv", arguments, None, (), (memory,), finish)
+        arguments = (memory.address, memory.count, memory.code, source, tag)
+        return Call("recv", arguments, None, (), (memory,), finish)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from time import monotonic
@@ -145,6 +144,8 @@ class Pair:
         return self.second.outcome()
 
 
+_run = lib.pycoll_run
+
 # Operations whose handle was dropped. They keep their buffers here until libcoll is done with them.
 _adrift: list[Flight | Pair] = []
 
@@ -203,6 +204,8 @@ class Request:
 
     async def _wait_aside(self) -> Any:
         """Waits in a thread, so that the event loop is free. Cancelled, the thread stops waiting within a moment."""
+        import asyncio  # here, as most programs do without it
+
         flight = self._flight
         if not flight.poll():
             stop = threading.Event()
@@ -237,7 +240,7 @@ class PersistentRequest(Request):
             return self.start().wait(timeout)
         flight.pending = True
         try:
-            status = lib.pycoll_run(self._request, self._timeout)
+            status = _run(self._request, self._timeout)
         except BaseException as exception:
             flight.handle.interrupted(exception)
             raise
