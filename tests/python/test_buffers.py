@@ -6,11 +6,11 @@ import array
 import ctypes
 
 import numpy as np
-import pycoll
 import pytest
-from pycoll import buffers
-
 from ranks import ranks
+
+import pycoll
+from pycoll import buffers
 
 
 @pytest.fixture(scope="module")

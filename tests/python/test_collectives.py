@@ -6,10 +6,10 @@ import functools
 
 import ml_dtypes
 import numpy as np
-import pycoll
 import pytest
-
 from ranks import ranks
+
+import pycoll
 
 INTEGERS = "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
 FLOATS = ["float16", "bfloat16", "float32", "float64"]

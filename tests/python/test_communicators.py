@@ -11,10 +11,10 @@ import threading
 import time
 
 import numpy as np
-import pycoll
 import pytest
-
 from ranks import ranks
+
+import pycoll
 
 
 def open_files() -> int:

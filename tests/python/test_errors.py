@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pickle
 
-import pycoll
 import pytest
+
+import pycoll
 from pycoll import _lib, errors
 
 

@@ -8,10 +8,10 @@ import threading
 import time
 
 import numpy as np
-import pycoll
 import pytest
-
 from ranks import meet, ranks
+
+import pycoll
 
 
 @ranks(3)

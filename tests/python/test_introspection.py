@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pycoll
 import pytest
-
 from ranks import ranks
+
+import pycoll
 
 PACKAGE = Path(pycoll.__file__).parent
 

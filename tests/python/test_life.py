@@ -8,10 +8,10 @@ import subprocess
 import sys
 
 import numpy as np
-import pycoll
 import pytest
-
 from ranks import Job, ranks
+
+import pycoll
 
 
 def python(program: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pycoll
 import pytest
-
 from ranks import ranks
+
+import pycoll
 
 
 @ranks(2, 3)

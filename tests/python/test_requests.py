@@ -9,10 +9,10 @@ import time
 import weakref
 
 import numpy as np
-import pycoll
 import pytest
-
 from ranks import ranks
+
+import pycoll
 
 
 @ranks(1, 3)
