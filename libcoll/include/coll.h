@@ -210,6 +210,9 @@ int coll_allgather_init(const void *send, void *recv, size_t count, coll_dtype_t
 
 int coll_start(coll_request_t *request);
 
+/* coll_start() and coll_wait() in one: the least that a repeated call can cost. */
+int coll_run(coll_request_t *request, double timeout);
+
 /* *done becomes 1 when the operation has ended; the operation's own status is then returned. */
 int coll_test(coll_request_t *request, int *done);
 

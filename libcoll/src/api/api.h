@@ -41,9 +41,19 @@ int coll__call_blocking(const coll__call_t *call, coll_comm_t *comm);
 int coll__call_start(const coll__call_t *call, coll_comm_t *comm, coll_request_t **request);
 int coll__call_persistent(const coll__call_t *call, coll_comm_t *comm, coll_request_t **request);
 
-/* Chosen algorithms and schedules of a communicator (route.c). */
+static inline bool coll__call_in_place(const coll__call_t *call) {
+    return call->send == COLL_IN_PLACE || (call->send && call->send == call->recv);
+}
+
+/* What a communicator remembers of a call that it has checked before (route.c): its algorithm and schedule, and
+ * whatever else depends on everything but the buffers. */
 typedef struct coll__route {
     coll__plan_t plan;
+    size_t count; /* as called: the plan's is in pairs for MINLOC and MAXLOC */
+    size_t bytes;
+    uint64_t fingerprint;
+    coll__kernel_t kernel; /* NULL where nothing is reduced */
+    bool has_result;       /* this rank gets the result */
     const coll__algo_t *algo;
     size_t algo_index;
     const coll__sched_t *sched;
@@ -54,7 +64,9 @@ typedef struct coll__route {
 
 int coll__routes_create(coll_comm_t *comm); /* topology, cache; hangs off comm->api */
 void coll__plan_fill(const coll_comm_t *comm, const coll__call_t *call, coll__plan_t *plan);
-int coll__route_get(coll__engine_t *engine, coll_comm_t *comm, const coll__plan_t *plan, coll__route_t **route);
+/* Both give a reference. find: NULL if no such call was made lately. make: for a call that is checked. */
+coll__route_t *coll__route_find(const coll_comm_t *comm, const coll__call_t *call);
+int coll__route_make(coll__engine_t *engine, coll_comm_t *comm, const coll__call_t *call, coll__route_t **route);
 void coll__route_release(coll__route_t *route);
 
 int coll__comm_make(coll__engine_t *engine, uint64_t id, const int *world, int size, int rank, coll_comm_t **comm);

@@ -7,6 +7,11 @@
 #include "topo/topo.h"
 #include "transport/transport_table.h"
 
+static int find(coll__engine_t *engine, coll_comm_t *comm, const coll__call_t *call, coll__route_t **route) {
+    *route = coll__route_find(comm, call);
+    return *route ? 0 : coll__route_make(engine, comm, call, route);
+}
+
 /* [locked] */
 static int explain(coll__engine_t *engine, coll_comm_t *comm, const coll__call_t *call, char *text, size_t capacity) {
     coll__plan_t plan;
@@ -16,7 +21,7 @@ static int explain(coll__engine_t *engine, coll_comm_t *comm, const coll__call_t
     coll__plan_fill(comm, call, &plan);
     int status = coll__select(coll__world.rules, &plan, engine->env.deterministic, &algo, why, sizeof why);
     if (status == 0)
-        status = coll__route_get(engine, comm, &plan, &route);
+        status = find(engine, comm, call, &route);
     if (status < 0)
         return status;
     int messages = 0;

@@ -65,45 +65,65 @@ void coll__plan_fill(const coll_comm_t *comm, const coll__call_t *call, coll__pl
     plan->root = call->root;
     plan->count = pairs ? call->count / 2 : call->count;
     plan->element = pairs ? 2 * element : element;
-    plan->in_place = call->send == COLL_IN_PLACE || (call->send && call->send == call->recv);
+    plan->in_place = coll__call_in_place(call);
     plan->node = comm->channel != NULL;
     plan->arity = coll__world.engine->env.arity;
     plan->topo = comm->topo;
 }
 
-static unsigned slot_of(const coll__plan_t *plan) {
-    uint64_t hash = plan->count * UINT64_C(0x9e3779b97f4a7c15);
-    hash ^= (uint64_t)plan->operation << 8 ^ (uint64_t)plan->dtype << 16 ^ (uint64_t)plan->op << 24 ^
-            (uint64_t)plan->root << 32 ^ (uint64_t)plan->in_place << 60;
+static unsigned slot_of(const coll__call_t *call, bool in_place) {
+    uint64_t hash = call->count * UINT64_C(0x9e3779b97f4a7c15);
+    hash ^= (uint64_t)call->operation << 8 ^ (uint64_t)call->dtype << 16 ^ (uint64_t)call->op << 24 ^
+            (uint64_t)call->root << 32 ^ (uint64_t)in_place << 60;
     return (unsigned)((hash * UINT64_C(0xff51afd7ed558ccd)) >> 59) % REMEMBERED;
 }
 
-int coll__route_get(coll__engine_t *engine, coll_comm_t *comm, const coll__plan_t *plan, coll__route_t **route) {
+coll__route_t *coll__route_find(const coll_comm_t *comm, const coll__call_t *call) {
+    const struct routes *routes = comm->api;
+    bool in_place = coll__call_in_place(call);
+    coll__route_t *route = routes->remembered[slot_of(call, in_place)];
+    if (!route || route->count != call->count || route->plan.operation != call->operation ||
+        route->plan.dtype != call->dtype || route->plan.op != call->op || route->plan.root != call->root ||
+        route->plan.in_place != in_place)
+        return NULL;
+    route->refs++;
+    return route;
+}
+
+int coll__route_make(coll__engine_t *engine, coll_comm_t *comm, const coll__call_t *call, coll__route_t **out) {
     struct routes *routes = comm->api;
-    coll__route_t **slot = &routes->remembered[slot_of(plan)];
-    if (!*slot || memcmp(&(*slot)->plan, plan, sizeof *plan) != 0) {
-        const coll__algo_t *algo;
-        const coll__sched_t *sched;
-        int status = coll__select(coll__world.rules, plan, engine->env.deterministic, &algo, NULL, 0);
-        if (status == 0)
-            status = coll__sched_cache_get(routes->cache, algo->build, plan, &sched);
-        if (status < 0)
-            return status;
-        coll__route_t *made = malloc(sizeof *made);
-        if (!made) {
-            coll__sched_cache_release(routes->cache, sched);
-            return coll__error(COLL_ERR_MEMORY, "out of memory for a schedule");
-        }
-        *made = (coll__route_t){.algo = algo, .sched = sched, .cache = routes->cache, .refs = 1};
-        made->on_node = sched->step_count == 1 && sched->steps[0].kind == COLL__STEP_NODE;
-        made->algo_index = coll__algo_index(algo);
-        memcpy(&made->plan, plan, sizeof *plan);
-        if (*slot)
-            coll__route_release(*slot);
-        *slot = made;
+    coll__plan_t plan;
+    const coll__algo_t *algo;
+    const coll__sched_t *sched;
+    coll__plan_fill(comm, call, &plan);
+    int status = coll__select(coll__world.rules, &plan, engine->env.deterministic, &algo, NULL, 0);
+    if (status == 0)
+        status = coll__sched_cache_get(routes->cache, algo->build, &plan, &sched);
+    if (status < 0)
+        return status;
+    coll__route_t *route = malloc(sizeof *route);
+    if (!route) {
+        coll__sched_cache_release(routes->cache, sched);
+        return coll__error(COLL_ERR_MEMORY, "out of memory for a schedule");
     }
-    (*slot)->refs++;
-    *route = *slot;
+    *route = (coll__route_t){.count = call->count,
+                             .bytes = plan.count * plan.element,
+                             .fingerprint =
+                                 coll__fingerprint(call->operation, call->dtype, call->op, call->root, call->count),
+                             .kernel = call->reduces ? coll__data_kernel(call->op, call->dtype) : NULL,
+                             .has_result = call->operation != COLL_OP_REDUCE || comm->rank == call->root,
+                             .algo = algo,
+                             .algo_index = coll__algo_index(algo),
+                             .sched = sched,
+                             .cache = routes->cache,
+                             .on_node = sched->step_count == 1 && sched->steps[0].kind == COLL__STEP_NODE,
+                             .refs = 2}; /* the caller's, and that of the place where it is remembered */
+    memcpy(&route->plan, &plan, sizeof plan);
+    coll__route_t **slot = &routes->remembered[slot_of(call, plan.in_place)];
+    if (*slot)
+        coll__route_release(*slot);
+    *slot = route;
+    *out = route;
     return 0;
 }
 

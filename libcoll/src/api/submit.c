@@ -41,6 +41,12 @@ static int check(const coll__call_t *call, const coll_comm_t *comm) {
     if (call->count > PTRDIFF_MAX / element / blocks)
         return coll__error(COLL_ERR_ARG, "%s: count is %zu, which is more bytes than memory can have", name,
                            call->count);
+    return 0;
+}
+
+/* What a remembered route says nothing about. */
+static int check_buffers(const coll__call_t *call, const coll_comm_t *comm) {
+    const char *name = coll_operation_name(call->operation);
     bool receives = call->operation != COLL_OP_REDUCE || comm->rank == call->root;
     bool sends = call->operation != COLL_OP_BROADCAST;
     if (call->count && receives && !call->recv)
@@ -66,14 +72,6 @@ static const void *input_of(const coll__call_t *call, const coll_comm_t *comm, b
     return call->recv ? (char *)call->recv + place_of(call, comm) : NULL;
 }
 
-static bool has_result(const coll__call_t *call, const coll_comm_t *comm) {
-    return call->operation != COLL_OP_REDUCE || comm->rank == call->root;
-}
-
-static uint64_t fingerprint_of(const coll__call_t *call) {
-    return coll__fingerprint(call->operation, call->dtype, call->op, call->root, call->count);
-}
-
 /* A request on a route, whose reference it takes over. [locked] */
 static int prepare(coll__engine_t *engine, const coll__call_t *call, coll_comm_t *comm, coll__route_t *route,
                    coll_request_t **out) {
@@ -90,7 +88,7 @@ static int prepare(coll__engine_t *engine, const coll__call_t *call, coll_comm_t
         return status;
     }
     request->operation = call->operation;
-    request->fingerprint = fingerprint_of(call);
+    request->fingerprint = route->fingerprint;
     request->sched = route->sched;
     request->algo_name = route->algo->name;
     request->algo_index = route->algo_index;
@@ -100,11 +98,9 @@ static int prepare(coll__engine_t *engine, const coll__call_t *call, coll_comm_t
     request->buffer[COLL__BUF_SEND] = (char *)input_of(call, comm, route->plan.in_place);
     request->buffer[COLL__BUF_RECV] = call->recv;
     if (call->reduces) {
-        request->reduction = (coll__reduction_t){.op = call->op,
-                                                 .dtype = call->dtype,
-                                                 .element = coll_dtype_size(call->dtype),
-                                                 .kernel = coll__data_kernel(call->op, call->dtype)};
-        request->finish_count = call->op == COLL_AVG && has_result(call, comm) ? call->count : 0;
+        request->reduction = (coll__reduction_t){
+            .op = call->op, .dtype = call->dtype, .element = coll_dtype_size(call->dtype), .kernel = route->kernel};
+        request->finish_count = call->op == COLL_AVG && route->has_result ? call->count : 0;
     }
     *out = request;
     return 0;
@@ -116,17 +112,23 @@ static int start(coll__engine_t *engine, coll_request_t *request) {
     return coll__run_start(engine, request);
 }
 
-/* Checks and finds the route; an error of this rank alone is told to the peers. [locked] */
+/* Checks and finds the route. [locked] */
+static int find_route(coll__engine_t *engine, const coll__call_t *call, coll_comm_t *comm, coll__route_t **route) {
+    *route = coll__route_find(comm, call);
+    int status = *route ? 0 : check(call, comm);
+    if (status == 0 && (status = check_buffers(call, comm)) < 0 && *route)
+        coll__route_release(*route);
+    if (status == 0 && !*route)
+        status = coll__route_make(engine, comm, call, route);
+    return status;
+}
+
+/* The same for a call that starts now: an error of this rank alone is told to the peers. [locked] */
 static int checked(coll__engine_t *engine, const coll__call_t *call, coll_comm_t *comm, coll__route_t **route) {
     int status = coll__failure_usable(comm, coll_operation_name(call->operation));
     if (status < 0)
         return status;
-    coll__plan_t plan;
-    status = check(call, comm);
-    if (status == 0) {
-        coll__plan_fill(comm, call, &plan);
-        status = coll__route_get(engine, comm, &plan, route);
-    }
+    status = find_route(engine, call, comm, route);
     return status < 0 ? coll__failure_call(engine, comm, call->operation, status) : 0;
 }
 
@@ -138,15 +140,16 @@ static int direct(coll__engine_t *engine, const coll__call_t *call, coll_comm_t 
                           .op = call->op,
                           .root = call->root,
                           .count = call->count,
-                          .bytes = route->plan.count * route->plan.element,
+                          .bytes = route->bytes,
+                          .kernel = route->kernel,
                           .send = input_of(call, comm, route->plan.in_place),
                           .recv = call->recv,
-                          .fingerprint = fingerprint_of(call)};
+                          .fingerprint = route->fingerprint};
     comm->algo_calls[route->algo_index]++;
     engine->counters.calls++;
     int status = coll__node_direct(engine, comm, &op);
     if (status == 0) {
-        if (call->op == COLL_AVG && call->reduces && has_result(call, comm))
+        if (call->op == COLL_AVG && call->reduces && route->has_result)
             coll__data_finish(call->op, call->dtype, call->recv, call->count, comm->size);
         coll__route_release(route);
         return 0;
@@ -218,40 +221,81 @@ int coll__call_persistent(const coll__call_t *call, coll_comm_t *comm, coll_requ
     if (status < 0)
         return status;
     status = coll__failure_usable(comm, coll_operation_name(call->operation));
-    if (status == 0)
-        status = check(call, comm);
-    coll__plan_t plan;
     coll__route_t *route;
-    if (status == 0) {
-        coll__plan_fill(comm, call, &plan);
-        status = coll__route_get(engine, comm, &plan, &route);
-    }
+    if (status == 0)
+        status = find_route(engine, call, comm, &route);
     if (status == 0)
         status = prepare(engine, call, comm, route, request);
-    if (status == 0)
+    if (status == 0) {
         (*request)->persistent = true;
+        coll__node_describe(*request, &(*request)->node_op);
+    }
     coll__engine_unlock(engine);
+    return status;
+}
+
+/* The engine, locked, if the request can be started now. */
+static int enter_to_start(coll_request_t *request, const char *name, coll__engine_t **engine) {
+    if (!request)
+        return coll__error(COLL_ERR_ARG, "%s: request is NULL", name);
+    if (!request->engine)
+        return coll__error(COLL_ERR_CLOSED, "%s: the library was finalized", name);
+    const char *operation = coll__request_name(request);
+    int status = coll__enter(request->comm, operation, engine);
+    if (status < 0)
+        return status;
+    if (!request->persistent)
+        status = coll__error(COLL_ERR_ARG, "%s: the request is not a persistent one", name);
+    else if (request->state == COLL__REQUEST_ACTIVE)
+        status = coll__error(COLL_ERR_STATE, "%s: the persistent %s is still running", name, operation);
+    else
+        status = coll__failure_usable(request->comm, operation);
+    if (status < 0)
+        coll__engine_unlock(*engine);
     return status;
 }
 
 int coll_start(coll_request_t *request) {
     coll__engine_t *engine;
-    if (!request)
-        return coll__error(COLL_ERR_ARG, "start: request is NULL");
-    if (!request->engine)
-        return coll__error(COLL_ERR_CLOSED, "start: the library was finalized");
-    const char *name = coll__request_name(request);
-    int status = coll__enter(request->comm, name, &engine);
+    int status = enter_to_start(request, "start", &engine);
     if (status < 0)
         return status;
-    if (!request->persistent)
-        status = coll__error(COLL_ERR_ARG, "start: the request is not a persistent one");
-    else if (request->state == COLL__REQUEST_ACTIVE)
-        status = coll__error(COLL_ERR_STATE, "start: the persistent %s is still running", name);
+    start(engine, request);
+    coll__engine_unlock(engine);
+    return 0;
+}
+
+/* A persistent request on the node's segment, as direct() does it. [locked] True when it is done. */
+static bool run_direct(coll__engine_t *engine, coll_request_t *request) {
+    coll_comm_t *comm = request->comm;
+    coll__node_op_t *op = &request->node_op;
+    comm->algo_calls[request->algo_index]++;
+    engine->counters.calls++;
+    if (coll__node_direct(engine, comm, op) != 0) {
+        coll__node_continue(engine, request, op);
+        return false;
+    }
+    if (request->finish_count)
+        coll__data_finish(request->reduction.op, request->reduction.dtype, op->recv, request->finish_count, comm->size);
+    request->sequence = op->sequence;
+    request->state = COLL__REQUEST_DONE;
+    request->status = COLL_SUCCESS;
+    return true;
+}
+
+int coll_run(coll_request_t *request, double timeout) {
+    coll__engine_t *engine;
+    int status = enter_to_start(request, "run", &engine);
+    if (status < 0)
+        return status;
+    const coll__route_t *route = request->route;
+    bool done = false;
+    if (route->on_node && coll__node_direct_allowed(engine, request->comm))
+        done = run_direct(engine, request);
     else
-        status = coll__failure_usable(request->comm, name);
-    if (status == 0)
         start(engine, request);
+    if (!done)
+        status = coll__wait(engine, request, timeout < 0 ? coll__comm_timeout(engine, request->comm) : timeout);
     coll__engine_unlock(engine);
     return status;
 }

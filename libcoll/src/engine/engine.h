@@ -173,6 +173,7 @@ void coll__node_drop(coll__engine_t *engine, coll_request_t *request);  /* gives
 /* A blocking call that is one node step: done without a request if the others are about as far. COLL__AGAIN: goes on
  * with a request by coll__node_continue(). */
 bool coll__node_direct_allowed(const coll__engine_t *engine, const coll_comm_t *comm);
+void coll__node_describe(const coll_request_t *request, coll__node_op_t *op); /* the call of a request as a node step */
 int coll__node_direct(coll__engine_t *engine, coll_comm_t *comm, coll__node_op_t *op);
 void coll__node_continue(coll__engine_t *engine, coll_request_t *request, const coll__node_op_t *op);
 

@@ -11,10 +11,11 @@ static uint64_t previous_call(const coll_comm_t *comm, uint64_t sequence) {
     return comm->history[(sequence - 1) % COLL__COMM_HISTORY];
 }
 
-static void describe(const coll_request_t *request, coll__node_op_t *op) {
+void coll__node_describe(const coll_request_t *request, coll__node_op_t *op) {
     *op = (coll__node_op_t){.operation = request->operation,
                             .dtype = request->call_dtype,
                             .op = request->reduction.op,
+                            .kernel = request->reduction.kernel,
                             .root = request->call_root,
                             .count = request->call_count,
                             .bytes = request->call_count * coll_dtype_size(request->call_dtype),
@@ -38,7 +39,7 @@ static void unlist(coll__engine_t *engine, coll_request_t *request) {
 }
 
 void coll__node_start(coll__engine_t *engine, coll_request_t *request) {
-    describe(request, &request->node_op);
+    coll__node_describe(request, &request->node_op);
     enlist(engine, request);
 }
 

@@ -34,6 +34,7 @@ typedef struct coll__node_op {
     coll_operation_t operation;
     coll_dtype_t dtype;
     coll_op_t op;
+    coll__kernel_t kernel; /* of a reduction */
     int root;
     size_t count;     /* elements of dtype; allgather: of one rank */
     size_t bytes;     /* the same in bytes */

@@ -92,6 +92,14 @@ static int see_flags(coll__channel_t *channel, coll__node_op_t *op) {
 }
 
 static void fold(coll__channel_t *channel, coll__node_op_t *op) {
+    if (channel->size == 2) { /* the most frequent of small cases, without the general machinery */
+        const void *other = data_of(op, coll__channel_slot(channel, !channel->rank, op->sequence));
+        if (channel->rank == 0)
+            op->kernel(op->send, other, op->recv, op->count);
+        else
+            op->kernel(other, op->send, op->recv, op->count);
+        return;
+    }
     for (int rank = 0; rank < channel->size; rank++)
         channel->inputs[rank] =
             rank == channel->rank ? op->send : data_of(op, coll__channel_slot(channel, rank, op->sequence));
