@@ -99,6 +99,5 @@ PYCOLL_API int pycoll_wait(coll_request_t *request, double timeout)
 /* A persistent request, started and waited for. */
 PYCOLL_API int pycoll_run(coll_request_t *request, double timeout)
 {
-    int status = coll_start(request);
-    return pycoll_note(status ? status : coll_wait(request, timeout));
+    return pycoll_note(coll_run(request, timeout));
 }
