@@ -18,18 +18,21 @@
 #include "transport/shm/shm.h"
 #include "transport/transport_table.h"
 
-enum { HEADER = 48, MAX_PACKET = 8 * 1024 + HEADER, SAMPLES = 21 };
+enum { HEADER = 48, MAX_PACKET = 8 * 1024 + HEADER, SAMPLES = 101, FLAG_ROUNDS = 1000, PACKET_ROUNDS = 200 };
 
 typedef struct side {
     coll__transport_t *transport;
     int rank;
     int packets, bulk_done; /* arrived so far */
     int awaited;            /* packets waited for so far */
+    char received[MAX_PACKET];
 } side_t;
 
 static void on_packet(void *context, int peer, const void *packet, size_t bytes) {
-    (void)peer, (void)packet, (void)bytes;
-    ((side_t *)context)->packets++;
+    side_t *side = context;
+    (void)peer;
+    memcpy(side->received, packet, bytes); /* as the layer above does */
+    side->packets++;
 }
 
 static void on_bulk(void *context, void *cookie, int status) {
@@ -146,7 +149,7 @@ static void run(int rank, coll__local_segment_t *segment, atomic_int *flag) {
     must(coll__transport_shm.connect(side.transport, peers, addresses, count));
 
     double us[SAMPLES];
-    static const size_t packet_sizes[] = {8, 1024, 2048, 8192};
+    static const size_t packet_sizes[] = {8, 256, 1024, 2000, 4096, 8192};
     static const size_t bulk_sizes[] = {16 << 10, 64 << 10, 256 << 10, 1 << 20, 16 << 20};
     char *buffer = aligned_alloc(4096, 16 << 20), what[32];
     if (!buffer)
@@ -156,8 +159,8 @@ static void run(int rank, coll__local_segment_t *segment, atomic_int *flag) {
     for (int i = 0; i < SAMPLES; i++) {
         packets(&side, 8, 1); /* begins together */
         int64_t start = coll__now_ns();
-        flags(flag, rank, i * 2000, 2000);
-        us[i] = (double)(coll__now_ns() - start) / 2000 / 2 / 1e3;
+        flags(flag, rank, i * FLAG_ROUNDS, FLAG_ROUNDS);
+        us[i] = (double)(coll__now_ns() - start) / FLAG_ROUNDS / 2 / 1e3;
     }
     if (rank == 0)
         report("flag, half round trip", us);
@@ -165,15 +168,15 @@ static void run(int rank, coll__local_segment_t *segment, atomic_int *flag) {
         for (int i = 0; i < SAMPLES; i++) {
             packets(&side, 8, 1);
             int64_t start = coll__now_ns();
-            packets(&side, packet_sizes[s], 2000);
-            us[i] = (double)(coll__now_ns() - start) / 2000 / 2 / 1e3;
+            packets(&side, packet_sizes[s], PACKET_ROUNDS);
+            us[i] = (double)(coll__now_ns() - start) / PACKET_ROUNDS / 2 / 1e3;
         }
         snprintf(what, sizeof what, "packet of %zu", packet_sizes[s]);
         if (rank == 0)
             report(what, us);
     }
     for (size_t s = 0; s < sizeof bulk_sizes / sizeof *bulk_sizes; s++) {
-        int rounds = bulk_sizes[s] > (1 << 20) ? 4 : 50;
+        int rounds = bulk_sizes[s] > (1 << 20) ? 1 : 10;
         for (int i = 0; i < SAMPLES; i++) {
             packets(&side, 8, 1);
             int64_t start = coll__now_ns();

@@ -9,6 +9,7 @@
 #include <utlist.h>
 
 #include "base/error.h"
+#include "base/stream.h"
 #include "transport/shm/end.h"
 
 enum { PIECES_A_POLL = 4 };
@@ -121,7 +122,7 @@ static void send_piece(coll__shm_t *shm, coll__shm_peer_t *peer) {
     size_t left = transfer->bytes - transfer->done;
     uint32_t length = left < COLL__SHM_PIECE ? (uint32_t)left : COLL__SHM_PIECE;
     int slot = coll__pool_take(&shm->pool);
-    memcpy(coll__pool_slot(&shm->pool, slot), transfer->buffer + transfer->done, length);
+    coll__stream_copy(coll__pool_slot(&shm->pool, slot), transfer->buffer + transfer->done, length);
     coll__ring_slot_t record = {.slot = (uint32_t)slot,
                                 .id = transfer->id,
                                 .serial = transfer->serial,

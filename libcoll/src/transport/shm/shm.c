@@ -16,10 +16,15 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/stream.h"
 #include "transport/shm/end.h"
 
 /* A poll's share for one peer; a slot counts for several records, because it takes that much longer. */
 enum { RECORDS_A_POLL = 32, SLOT_WEIGHT = 8 };
+
+/* Payloads from here on are streamed: half as fast as an ordinary copy between near cores, up to three times as fast
+ * between far ones, and the same on both. */
+enum { STREAM_MIN = 4096 };
 
 static int shm_probe(const coll__env_t *env, char *why, size_t why_bytes, char *detail, size_t detail_bytes) {
     (void)env;
@@ -178,7 +183,9 @@ static void copy_packet(unsigned char *to, const void *header, size_t header_byt
                         size_t payload_bytes) {
     if (header_bytes)
         memcpy(to, header, header_bytes);
-    if (payload_bytes)
+    if (payload_bytes >= STREAM_MIN)
+        coll__stream_copy(to + header_bytes, payload, payload_bytes);
+    else if (payload_bytes)
         memcpy(to + header_bytes, payload, payload_bytes);
 }
 
