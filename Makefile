@@ -23,7 +23,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.demo ## train a classifier of handwritten digits on 4 processes
-	$(BIN)/pycoll run -n $(NRANKS) docs/examples/digits.py
+	$(BIN)/pycoll run -n $(NRANKS) docs/examples/digits.py --output build/digits_loss.png
 
 test: check-c check-python ## all tests: C tiers, lint, Python, hosts as network namespaces, examples of the docs
 
@@ -65,11 +65,11 @@ $(BIN)/python: | packages
 	$(BIN)/pip install --quiet --upgrade pip
 
 $(VENV)/.demo: $(PACKAGE) | $(BIN)/python
-	$(BIN)/pip install --quiet --editable '.[demo]'
+	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --editable '.[demo]'
 	@touch $@
 
 $(VENV)/.test: $(PACKAGE) | $(BIN)/python
-	$(BIN)/pip install --quiet --editable '.[demo,docs,test]'
+	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --editable '.[demo,docs,test]'
 	@touch $@ $(VENV)/.demo
 
 check-python: $(VENV)/.test ## the Python tests: lint, pycoll through the launcher, hosts, examples
@@ -107,4 +107,4 @@ packages:
 	@.ci/debian-packages.sh
 
 clean: ## removes all that was built
-	rm -rf build pycoll/lib pycoll/include pycoll/_version.py pycoll/_coll*.so *.egg-info
+	rm -rf build docs/generated pycoll/lib pycoll/include pycoll/_version.py pycoll/_coll*.so *.egg-info

@@ -104,7 +104,7 @@ static void set_number(const char *name, long value) {
 }
 
 static void set_environment(int rank, int size, int listener, int port, const char *secret) {
-    static const char *const others[] = {"RANK",        "WORLD_SIZE",  "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+    static const char *const others[] = {"RANK",        "WORLD_SIZE",  "LOCAL_RANK",    "LOCAL_WORLD_SIZE",
                                          "MASTER_ADDR", "MASTER_PORT", "COLL_LISTEN_FD"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         unsetenv(others[i]);
@@ -198,8 +198,8 @@ static int judge(int rank, int wait_status) {
     }
     if (WTERMSIG(wait_status) == SIGKILL && atomic_load(&slot->kill_asked))
         return 0;
-    fprintf(stderr, "fork_ranks: rank %d of %d was ended by signal %d (%s)\n", rank, table->size,
-            WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+    fprintf(stderr, "fork_ranks: rank %d of %d was ended by signal %d (%s)\n", rank, table->size, WTERMSIG(wait_status),
+            strsignal(WTERMSIG(wait_status)));
     return 128 + WTERMSIG(wait_status);
 }
 
