@@ -22,7 +22,7 @@
 #include "base/error.h"
 #include "transport/ofi/ofi.h"
 
-enum { CHUNKS_OUT = 4, POLL_CALLS = 64 };
+enum { POLL_CALLS = 64 };
 
 struct coll__ofi_transfer {
     uint64_t key; /* peer and id */
@@ -78,16 +78,14 @@ static void remove_send(coll__ofi_t *ofi, coll__ofi_transfer_t *transfer) {
 static bool send_next(coll__ofi_t *ofi, coll__ofi_peer_t *peer) {
     coll__ofi_transfer_t *transfer = peer->sending;
     size_t left = transfer->bytes - transfer->moved;
-    coll__ofi_header_t header = {.kind = COLL__OFI_GIVE_UP, .number = transfer->id, .offset = transfer->moved};
-    if (peer->chunks_out >= CHUNKS_OUT)
-        return false;
+    coll__ofi_header_t header = {.kind = COLL__OFI_GIVE_UP, .id = transfer->id, .offset = transfer->moved};
     const unsigned char *data = NULL;
     if (!transfer->given_up) {
         data = transfer->buffer + transfer->moved;
         header.kind = COLL__OFI_CHUNK;
-        header.bytes = (uint32_t)(left < ofi->chunk ? left : ofi->chunk);
+        header.bytes = (uint32_t)(left < COLL__OFI_CHUNK_BYTES ? left : COLL__OFI_CHUNK_BYTES);
     }
-    int status = coll__ofi_chunk_send(ofi, transfer->peer, &header, data);
+    int status = coll__ofi_message_send(ofi, transfer->peer, &header, data, header.bytes, NULL);
     if (status == COLL__AGAIN)
         return false;
     if (transfer->given_up) {
@@ -186,7 +184,7 @@ static void chunk_arrived(coll__ofi_t *ofi, coll__ofi_transfer_t *transfer, cons
 }
 
 void coll__ofi_bulk_arrived(coll__ofi_t *ofi, int peer, const coll__ofi_header_t *header, const void *data) {
-    coll__ofi_transfer_t *transfer = find_receive(ofi, (uint64_t)(uint32_t)peer << 32 | header->number);
+    coll__ofi_transfer_t *transfer = find_receive(ofi, (uint64_t)(uint32_t)peer << 32 | header->id);
     if (!transfer)
         return;
     if (header->kind == COLL__OFI_CHUNK) {

@@ -2,7 +2,6 @@
  * sleeper can wait for, and the registration of memory for providers that want it. */
 #ifdef COLL_HAVE_LIBFABRIC
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,8 +12,10 @@
 #include "transport/ofi/interface.h"
 #include "transport/ofi/ofi.h"
 
-/* Messages of bulk data: rxm moves what is longer than 16 KiB by slower protocols. */
-enum { CHUNK = 64 * 1024, RXM_EAGER = 16 * 1024 };
+/* rxm sends what is longer than 16 KiB by a rendezvous of its own: at twice the price up to 64 KiB, overtaken by
+ * shorter messages, and 1.17 can crash when an endpoint is closed in the middle of it. Over tcp its eager protocol
+ * takes any length as well, straight into our receive buffers. */
+#define RXM_EAGER_LIMIT "2097152"
 
 static int failed(const coll__ofi_t *ofi, const char *what, long error) {
     return coll__error(COLL_ERR_TRANSPORT, "libfabric %u.%u, provider %s: %s failed: %s",
@@ -63,10 +64,10 @@ int coll__ofi_endpoint_open(coll__ofi_t *ofi, const coll__env_t *env) {
 
     const char *provider = ofi->info->fabric_attr->prov_name;
     ofi->registers = (ofi->info->domain_attr->mr_mode & FI_MR_LOCAL) != 0;
-    bool rxm = strstr(provider, "ofi_rxm") != NULL;
-    ofi->releases_early = rxm;
-    ofi->chunk = (rxm ? RXM_EAGER : CHUNK) - sizeof(coll__ofi_header_t);
-    size_t data = ofi->base.max_packet > ofi->chunk ? ofi->base.max_packet : ofi->chunk;
+    ofi->releases_early = strstr(provider, "ofi_rxm") != NULL;
+    if (ofi->releases_early)
+        setenv("FI_OFI_RXM_EAGER_LIMIT", RXM_EAGER_LIMIT, 0);
+    size_t data = ofi->base.max_packet > COLL__OFI_CHUNK_BYTES ? ofi->base.max_packet : COLL__OFI_CHUNK_BYTES;
     ofi->longest = sizeof(coll__ofi_header_t) + coll__ofi_padded(data);
     if (ofi->longest > ofi->info->ep_attr->max_msg_size)
         return coll__error(COLL_ERR_CONFIG, "COLL_PACKET_SIZE is too large: provider %s takes messages of %zu bytes",

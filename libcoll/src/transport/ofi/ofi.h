@@ -18,15 +18,27 @@ typedef struct coll__ofi_header {
     uint32_t source; /* world rank */
     uint32_t kind;   /* enum coll__ofi_kind */
     uint32_t bytes;  /* that follow, padding not counted */
-    uint32_t number; /* packet: its place in the order of its pair; chunk: id of its transfer */
-    uint64_t offset; /* chunk: its place in the transfer's buffer; packet: 0 */
+    uint32_t number; /* place in the order of its pair and lane */
+    uint32_t id;     /* of the transfer; packet: 0 */
+    uint32_t unused;
+    uint64_t offset; /* of a chunk in its transfer; otherwise 0 */
 } coll__ofi_header_t;
+
+/* Data in the longest chunk: so long that its own price does not show, short enough to form a pipeline. */
+enum { COLL__OFI_CHUNK_BYTES = 128 * 1024 };
 
 enum coll__ofi_kind {
     COLL__OFI_PACKET = 1,
     COLL__OFI_CHUNK,  /* of a bulk transfer */
     COLL__OFI_GIVE_UP /* no more chunks of this transfer will come */
 };
+
+/* Packets are in order among themselves, and so is bulk data; neither waits for the other. */
+enum coll__ofi_lane { COLL__OFI_PACKETS, COLL__OFI_BULK, COLL__OFI_LANES };
+
+static inline enum coll__ofi_lane coll__ofi_lane_of(const coll__ofi_header_t *header) {
+    return header->kind == COLL__OFI_PACKET ? COLL__OFI_PACKETS : COLL__OFI_BULK;
+}
 
 static inline size_t coll__ofi_padded(size_t bytes) {
     return (bytes + 7) & ~(size_t)7;
@@ -70,13 +82,17 @@ typedef struct coll__ofi_block {
     struct coll__ofi_block *prev, *next;
 } coll__ofi_block_t;
 
-/* A packet that came before one that was sent earlier. */
+/* A message that came before one that was sent earlier. */
 typedef struct coll__ofi_held {
     struct coll__ofi_held *prev, *next;
-    uint32_t number;
-    uint32_t bytes;
-    _Alignas(8) unsigned char packet[];
+    coll__ofi_header_t header; /* and its data, back to back */
 } coll__ofi_held_t;
+
+typedef struct coll__ofi_order {
+    int out;                    /* slots that libfabric has */
+    uint32_t next_out, next_in; /* numbers */
+    coll__ofi_held_t *held;
+} coll__ofi_order_t;
 
 typedef struct coll__ofi_transfer coll__ofi_transfer_t;
 
@@ -88,9 +104,7 @@ typedef struct coll__ofi_peer {
     bool reported; /* poll() has told that the connection is lost */
     int lost;      /* libfabric's error when a message could not be delivered; 0: none */
     int64_t lost_at;
-    int packets_out, chunks_out; /* slots that libfabric has */
-    uint32_t next_out, next_in;  /* packet numbers */
-    coll__ofi_held_t *held;
+    coll__ofi_order_t lanes[COLL__OFI_LANES];
     coll__ofi_transfer_t *sending;      /* in the order they were begun */
     struct coll__ofi_peer *prev, *next; /* in busy */
 } coll__ofi_peer_t;
@@ -112,7 +126,6 @@ typedef struct coll__ofi {
     int fd;
     bool registers;      /* the provider wants memory registered */
     bool releases_early; /* the provider may release a buffer that still fills */
-    size_t chunk;        /* data in the longest chunk */
     size_t longest;      /* message, header included */
     coll__ofi_block_t *blocks;
     size_t memory; /* bytes in blocks */
@@ -146,10 +159,11 @@ void coll__ofi_block_free(coll__ofi_t *ofi, coll__ofi_block_t *block);
 /* ---- send.c ---- */
 
 int coll__ofi_slots_add(coll__ofi_t *ofi);
+/* kind, bytes, id and offset of the header are given; the data is in two parts, back to back. */
+int coll__ofi_message_send(coll__ofi_t *ofi, int peer, const coll__ofi_header_t *header, const void *first,
+                           size_t first_bytes, const void *rest);
 int coll__ofi_packet_send(coll__ofi_t *ofi, int peer, const void *header, size_t header_bytes, const void *payload,
                           size_t payload_bytes);
-/* kind, bytes, number and offset of the header are given. */
-int coll__ofi_chunk_send(coll__ofi_t *ofi, int peer, const coll__ofi_header_t *header, const void *data);
 void coll__ofi_sent(coll__ofi_t *ofi, coll__ofi_slot_t *slot, int error);
 void coll__ofi_lose(coll__ofi_t *ofi, int peer, int error); /* a message to or from the peer is lost */
 

@@ -89,11 +89,13 @@ void coll__ofi_packets_forget(coll__ofi_t *ofi, int peer) {
         return;
     if (state->lost && !state->reported)
         ofi->lost_peers--;
-    ofi->messages_out -= state->packets_out + state->chunks_out;
     state->forgotten = true;
-    DL_FOREACH_SAFE(state->held, held, next) {
-        DL_DELETE(state->held, held);
-        free(held);
+    for (int lane = 0; lane < COLL__OFI_LANES; lane++) {
+        ofi->messages_out -= state->lanes[lane].out;
+        DL_FOREACH_SAFE(state->lanes[lane].held, held, next) {
+            DL_DELETE(state->lanes[lane].held, held);
+            free(held);
+        }
     }
 }
 

@@ -5,8 +5,8 @@
  * for unexpected messages never matter, and a process that does not poll is held back by the flow control of its
  * connections.
  *
- * Packets carry numbers, because a provider that moves long messages by another protocol than short ones (rxm above
- * 16 and 128 KiB) may complete them in another order than they were sent.
+ * Messages carry numbers, because a provider that moves long ones by another protocol than short ones (rxm beyond
+ * 128 KiB) may complete them in another order than they were sent.
  */
 #ifdef COLL_HAVE_LIBFABRIC
 
@@ -112,53 +112,7 @@ static void settle(coll__ofi_t *ofi, coll__ofi_buffer_t *buffer) {
     }
 }
 
-/* ---- packets, in the order they were sent ---- */
-
-static void deliver(coll__ofi_t *ofi, int peer, const void *packet, size_t bytes) {
-    ofi->peers[peer].next_in++;
-    ofi->base.counters.messages_received++;
-    ofi->base.counters.bytes_received += bytes;
-    ofi->base.sink.packet(ofi->base.sink.context, peer, packet, bytes);
-}
-
-static void hold(coll__ofi_t *ofi, int peer, const coll__ofi_header_t *header) {
-    coll__ofi_held_t *held = malloc(sizeof *held + header->bytes);
-    if (!held) {
-        coll__ofi_lose(ofi, peer, FI_ENOMEM);
-        return;
-    }
-    held->number = header->number;
-    held->bytes = header->bytes;
-    memcpy(held->packet, header + 1, header->bytes);
-    DL_APPEND(ofi->peers[peer].held, held);
-    ofi->base.counters.copied_bytes += header->bytes;
-}
-
-static void deliver_held(coll__ofi_t *ofi, int peer) {
-    coll__ofi_peer_t *state = &ofi->peers[peer];
-    coll__ofi_held_t *held = state->held;
-    while (held) {
-        if (held->number != state->next_in) {
-            held = held->next;
-            continue;
-        }
-        DL_DELETE(state->held, held);
-        deliver(ofi, peer, held->packet, held->bytes);
-        free(held);
-        held = state->held; /* which the call may have changed */
-    }
-}
-
-static void packet_arrived(coll__ofi_t *ofi, int peer, const coll__ofi_header_t *header) {
-    coll__ofi_peer_t *state = &ofi->peers[peer];
-    if (header->number != state->next_in) {
-        hold(ofi, peer, header);
-        return;
-    }
-    deliver(ofi, peer, header + 1, header->bytes);
-    if (state->held)
-        deliver_held(ofi, peer);
-}
+/* ---- messages, in the order they were sent ---- */
 
 /* Whether a rank of this job can have sent it. */
 static bool is_valid(const coll__ofi_t *ofi, const coll__ofi_header_t *header, size_t length) {
@@ -169,6 +123,43 @@ static bool is_valid(const coll__ofi_t *ofi, const coll__ofi_header_t *header, s
            (header->kind == COLL__OFI_PACKET && header->bytes <= ofi->base.max_packet);
 }
 
+static void deliver(coll__ofi_t *ofi, int peer, const coll__ofi_header_t *header) {
+    enum coll__ofi_lane lane = coll__ofi_lane_of(header);
+    ofi->peers[peer].lanes[lane].next_in++;
+    if (lane == COLL__OFI_BULK) {
+        coll__ofi_bulk_arrived(ofi, peer, header, header + 1);
+        return;
+    }
+    ofi->base.counters.messages_received++;
+    ofi->base.counters.bytes_received += header->bytes;
+    ofi->base.sink.packet(ofi->base.sink.context, peer, header + 1, header->bytes);
+}
+
+static void hold(coll__ofi_t *ofi, int peer, const coll__ofi_header_t *header) {
+    coll__ofi_held_t *held = malloc(sizeof *held + header->bytes);
+    if (!held) {
+        coll__ofi_lose(ofi, peer, FI_ENOMEM);
+        return;
+    }
+    memcpy(&held->header, header, sizeof *header + header->bytes);
+    DL_APPEND(ofi->peers[peer].lanes[coll__ofi_lane_of(header)].held, held);
+    ofi->base.counters.copied_bytes += header->bytes;
+}
+
+static void deliver_held(coll__ofi_t *ofi, int peer, coll__ofi_order_t *lane) {
+    coll__ofi_held_t *held = lane->held;
+    while (held) {
+        if (held->header.number != lane->next_in) {
+            held = held->next;
+            continue;
+        }
+        DL_DELETE(lane->held, held);
+        deliver(ofi, peer, &held->header);
+        free(held);
+        held = lane->held; /* which the call may have changed */
+    }
+}
+
 static void arrived(coll__ofi_t *ofi, const void *message, size_t length) {
     const coll__ofi_header_t *header = message;
     if (!is_valid(ofi, header, length)) {
@@ -176,12 +167,16 @@ static void arrived(coll__ofi_t *ofi, const void *message, size_t length) {
         return;
     }
     int peer = (int)header->source;
+    coll__ofi_order_t *lane = &ofi->peers[peer].lanes[coll__ofi_lane_of(header)];
     if (ofi->peers[peer].forgotten)
         return;
-    if (header->kind == COLL__OFI_PACKET)
-        packet_arrived(ofi, peer, header);
-    else
-        coll__ofi_bulk_arrived(ofi, peer, header, header + 1);
+    if (header->number != lane->next_in) {
+        hold(ofi, peer, header);
+        return;
+    }
+    deliver(ofi, peer, header);
+    if (lane->held)
+        deliver_held(ofi, peer, lane);
 }
 
 /* ---- completions ---- */

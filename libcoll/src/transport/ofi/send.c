@@ -13,7 +13,11 @@
 #include "base/error.h"
 #include "transport/ofi/ofi.h"
 
-enum { SLOTS_IN_BLOCK = 16, PACKETS_OUT = 64 /* of a peer that does not read */ };
+enum {
+    SLOTS_IN_BLOCK = 16,
+    PACKETS_OUT = 64, /* in libfabric's hands for one peer: what one that does not read can bind */
+    CHUNKS_OUT = 4,   /* enough for a pipeline */
+};
 
 _Static_assert(sizeof(coll__ofi_header_t) % 8 == 0, "packets lie at multiples of 8");
 _Static_assert(offsetof(coll__ofi_slot_t, data) == offsetof(coll__ofi_slot_t, header) + sizeof(coll__ofi_header_t),
@@ -67,77 +71,68 @@ static coll__ofi_slot_t *take_slot(coll__ofi_t *ofi, int peer, const coll__ofi_h
     slot->header = *header;
     slot->header.key = ofi->peers[peer].key;
     slot->header.source = (uint32_t)ofi->world_rank;
+    slot->header.number = ofi->peers[peer].lanes[coll__ofi_lane_of(header)].next_out;
     memset(slot->data + header->bytes, 0, coll__ofi_padded(header->bytes) - header->bytes);
     return slot;
 }
 
 /* Gives a filled slot to libfabric, or back to the free ones. */
 static int post(coll__ofi_t *ofi, coll__ofi_slot_t *slot) {
-    coll__ofi_peer_t *state = &ofi->peers[slot->peer];
+    coll__ofi_peer_t *peer = &ofi->peers[slot->peer];
+    coll__ofi_order_t *lane = &peer->lanes[coll__ofi_lane_of(&slot->header)];
     size_t bytes = sizeof slot->header + coll__ofi_padded(slot->header.bytes);
-    ssize_t error = fi_send(ofi->endpoint, &slot->header, bytes, slot->descriptor, state->address, slot);
-    if (error == 0) {
-        ofi->messages_out++;
-        ofi->base.counters.copied_bytes += slot->header.bytes;
-        return COLL_SUCCESS;
+    ssize_t error = fi_send(ofi->endpoint, &slot->header, bytes, slot->descriptor, peer->address, slot);
+    if (error) {
+        LL_PREPEND(ofi->free_slots, slot);
+        if (error != -FI_EAGAIN)
+            coll__ofi_lose(ofi, slot->peer, (int)-error);
+        return COLL__AGAIN;
     }
-    LL_PREPEND(ofi->free_slots, slot);
-    if (error != -FI_EAGAIN)
-        coll__ofi_lose(ofi, slot->peer, (int)-error);
-    return COLL__AGAIN;
+    lane->next_out++;
+    lane->out++;
+    ofi->messages_out++;
+    ofi->base.counters.copied_bytes += slot->header.bytes;
+    return COLL_SUCCESS;
+}
+
+int coll__ofi_message_send(coll__ofi_t *ofi, int peer, const coll__ofi_header_t *header, const void *first,
+                           size_t first_bytes, const void *rest) {
+    static const int most[COLL__OFI_LANES] = {[COLL__OFI_PACKETS] = PACKETS_OUT, [COLL__OFI_BULK] = CHUNKS_OUT};
+    enum coll__ofi_lane lane = coll__ofi_lane_of(header);
+    int status = reachable(ofi, peer);
+    if (status)
+        return status;
+    if (ofi->peers[peer].lanes[lane].out >= most[lane])
+        return COLL__AGAIN;
+    coll__ofi_slot_t *slot = take_slot(ofi, peer, header);
+    if (!slot)
+        return COLL_ERR_MEMORY;
+    if (first_bytes)
+        memcpy(slot->data, first, first_bytes);
+    if (header->bytes > first_bytes)
+        memcpy(slot->data + first_bytes, rest, header->bytes - first_bytes);
+    return post(ofi, slot);
 }
 
 int coll__ofi_packet_send(coll__ofi_t *ofi, int peer, const void *header, size_t header_bytes, const void *payload,
                           size_t payload_bytes) {
-    int status = reachable(ofi, peer);
-    if (status)
-        return status;
-    coll__ofi_peer_t *state = &ofi->peers[peer];
-    if (state->packets_out == PACKETS_OUT)
-        return COLL__AGAIN;
     size_t bytes = header_bytes + payload_bytes;
     if (header_bytes % 8 || bytes > ofi->base.max_packet)
         return coll__error(COLL_ERR_INTERNAL, "a packet of %zu + %zu bytes; allowed are a multiple of 8 and %zu in all",
                            header_bytes, payload_bytes, ofi->base.max_packet);
-    coll__ofi_header_t message = {.kind = COLL__OFI_PACKET, .bytes = (uint32_t)bytes, .number = state->next_out};
-    coll__ofi_slot_t *slot = take_slot(ofi, peer, &message);
-    if (!slot)
-        return COLL_ERR_MEMORY;
-    memcpy(slot->data, header, header_bytes);
-    if (payload_bytes)
-        memcpy(slot->data + header_bytes, payload, payload_bytes);
-    status = post(ofi, slot);
-    if (status)
-        return status;
-    state->next_out++;
-    state->packets_out++;
-    ofi->base.counters.messages_sent++;
-    ofi->base.counters.bytes_sent += bytes;
-    return COLL_SUCCESS;
-}
-
-int coll__ofi_chunk_send(coll__ofi_t *ofi, int peer, const coll__ofi_header_t *header, const void *data) {
-    int status = reachable(ofi, peer);
-    if (status)
-        return status;
-    coll__ofi_slot_t *slot = take_slot(ofi, peer, header);
-    if (!slot)
-        return COLL_ERR_MEMORY;
-    if (header->bytes)
-        memcpy(slot->data, data, header->bytes);
-    status = post(ofi, slot);
-    if (status == COLL_SUCCESS)
-        ofi->peers[peer].chunks_out++;
+    coll__ofi_header_t message = {.kind = COLL__OFI_PACKET, .bytes = (uint32_t)bytes};
+    int status = coll__ofi_message_send(ofi, peer, &message, header, header_bytes, payload);
+    if (status == COLL_SUCCESS) {
+        ofi->base.counters.messages_sent++;
+        ofi->base.counters.bytes_sent += bytes;
+    }
     return status;
 }
 
 void coll__ofi_sent(coll__ofi_t *ofi, coll__ofi_slot_t *slot, int error) {
-    coll__ofi_peer_t *state = &ofi->peers[slot->peer];
-    if (slot->header.kind == COLL__OFI_PACKET)
-        state->packets_out--;
-    else
-        state->chunks_out--;
-    if (!state->forgotten)
+    coll__ofi_peer_t *peer = &ofi->peers[slot->peer];
+    peer->lanes[coll__ofi_lane_of(&slot->header)].out--;
+    if (!peer->forgotten)
         ofi->messages_out--;
     if (error)
         coll__ofi_lose(ofi, slot->peer, error);
