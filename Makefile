@@ -12,7 +12,7 @@ PYTEST_TIERS := tests/lint tests/python tests/netns
 
 # What the bundled library and the extension are made of.
 LIBRARY := CMakeLists.txt VERSION $(wildcard cmake/*) $(shell find libcoll -name '*.[ch]')
-PACKAGE := $(LIBRARY) setup.py pyproject.toml pycoll/_ffi_build.py pycoll/_shim.h
+PACKAGE := $(LIBRARY) setup.py pyproject.toml pycoll/_ffi_build.py $(wildcard pycoll/_*.h)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -80,7 +80,7 @@ lint: $(VENV)/.test ## rules of the tree: layers, exported symbols, tables, styl
 
 format: $(VENV)/.test ## rewrites C by clang-format 14 and Python by ruff, which the tree's layout follows
 	$(BIN)/pip install --quiet clang-format==14.0.6 ruff
-	find libcoll tests bench docs/examples pycoll/_shim.h -name '*.[ch]' -print0 | xargs -0 $(BIN)/clang-format -i
+	find libcoll tests bench docs/examples pycoll/_*.h -name '*.[ch]' -print0 | xargs -0 $(BIN)/clang-format -i
 	$(BIN)/ruff format --quiet .
 	$(BIN)/ruff check --quiet --fix .
 
