@@ -293,7 +293,7 @@ int coll_algo_get(size_t index, coll_algo_info_t *info);
 
 /* One step of the schedule that a rank would run, for drawings and checks. */
 typedef struct coll_step_info {
-    const char *kind; /* "send", "recv", "reduce", "copy" */
+    const char *kind; /* "send", "recv", "reduce", "copy", "fold" */
     int round;
     int peer;                    /* of send and recv; -1 otherwise */
     size_t bytes;                /* payload */

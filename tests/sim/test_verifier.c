@@ -180,12 +180,19 @@ static void test_wrong_order(void **state) {
     assert_false(right_result());
 }
 
-static void test_forgotten_reduce(void **state) {
+static void test_forgotten_fold(void **state) {
     (void)state;
     begin(COLL_OP_ALLREDUCE, "linear");
-    remove_step(0, first(0, COLL__STEP_REDUCE));
+    first(0, COLL__STEP_FOLD)->inputs--;
     assert_true(run());
     assert_false(right_result());
+    begin(COLL_OP_ALLREDUCE, "linear");
+    first(0, COLL__STEP_FOLD)->place = 1; /* another order */
+    assert_true(run());
+    assert_false(right_result());
+    begin(COLL_OP_ALLREDUCE, "linear");
+    first(0, COLL__STEP_FOLD)->place = SIZE;
+    assert_fault("no place among them");
 }
 
 static void test_input_overwritten(void **state) {
@@ -271,18 +278,12 @@ static void test_heard(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sound),
-        cmocka_unit_test(test_wrong_peer),
-        cmocka_unit_test(test_missing_end),
-        cmocka_unit_test(test_circular_wait),
-        cmocka_unit_test(test_wrong_length),
-        cmocka_unit_test(test_wrong_order),
-        cmocka_unit_test(test_forgotten_reduce),
-        cmocka_unit_test(test_input_overwritten),
-        cmocka_unit_test(test_races),
-        cmocka_unit_test(test_shifted_target),
-        cmocka_unit_test(test_numbering),
-        cmocka_unit_test(test_heard),
+        cmocka_unit_test(test_sound),          cmocka_unit_test(test_wrong_peer),
+        cmocka_unit_test(test_missing_end),    cmocka_unit_test(test_circular_wait),
+        cmocka_unit_test(test_wrong_length),   cmocka_unit_test(test_wrong_order),
+        cmocka_unit_test(test_forgotten_fold), cmocka_unit_test(test_input_overwritten),
+        cmocka_unit_test(test_races),          cmocka_unit_test(test_shifted_target),
+        cmocka_unit_test(test_numbering),      cmocka_unit_test(test_heard),
     };
     return cmocka_run_group_tests_name("sim/verifier", tests, set_up, tear_down);
 }

@@ -240,12 +240,31 @@ static bool post(coll__verifier_t *verifier, waiting_t end) {
     return true;
 }
 
+/* The target may be an input: the fold is written when all are read. */
+static void fold(coll__verifier_t *verifier, const coll__step_t *step, const char *others, const char *own,
+                 char *target) {
+    char *result = malloc(step->bytes), *next = malloc(step->bytes);
+    if (!result || !next)
+        abort();
+    for (int i = 0; i < step->inputs; i++) {
+        const char *input = i == step->place ? own : others + (size_t)(i < step->place ? i : i - 1) * step->bytes;
+        memcpy(i == 0 ? result : next, input, step->bytes);
+        if (i > 0)
+            verifier->op(result, next, result, step->bytes);
+    }
+    memcpy(target, result, step->bytes);
+    free(result);
+    free(next);
+}
+
 static void compute(coll__verifier_t *verifier, int rank, const coll__step_t *step) {
     char *const *at = state_of(verifier, rank)->memory.at;
     const char *source = at[step->source.buffer] + step->source.offset;
     char *target = at[step->target.buffer] + step->target.offset;
     if (step->kind == COLL__STEP_COPY)
         memcpy(target, source, step->bytes);
+    else if (step->kind == COLL__STEP_FOLD)
+        fold(verifier, step, source, at[step->right.buffer] + step->right.offset, target);
     else
         verifier->op(source, at[step->right.buffer] + step->right.offset, target, step->bytes);
 }
@@ -265,7 +284,7 @@ static bool advance(coll__verifier_t *verifier, int rank) {
         int round = sched->steps[state->step].round;
         for (; state->step < sched->step_count && sched->steps[state->step].round == round; state->step++) {
             const coll__step_t *step = &sched->steps[state->step];
-            if (step->kind == COLL__STEP_REDUCE || step->kind == COLL__STEP_COPY)
+            if (step->kind != COLL__STEP_SEND && step->kind != COLL__STEP_RECV)
                 compute(verifier, rank, step);
             else if (!post(verifier, (waiting_t){rank, state->step, NONE}))
                 return false;

@@ -84,7 +84,28 @@ static bool check_message(checker_t *checker, const coll__step_t *step) {
     return true;
 }
 
+static bool check_fold(checker_t *checker, const coll__step_t *step) {
+    if (step->inputs < 1 || step->place < 0 || step->place >= step->inputs)
+        return wrong(checker, "folds no inputs, or has no place among them");
+    size_t others = (size_t)(step->inputs - 1) * step->bytes;
+    if ((others && !check_ref(checker, step->source, others, false)) ||
+        !check_ref(checker, step->right, step->bytes, false) || !check_ref(checker, step->target, step->bytes, true))
+        return false;
+    coll__verify_access_t source = access_of(checker, step->source, others, false);
+    coll__verify_access_t own = access_of(checker, step->right, step->bytes, false);
+    coll__verify_access_t target = access_of(checker, step->target, step->bytes, true);
+    if (!check_race(checker, source) || !check_race(checker, own) || !check_race(checker, target))
+        return false;
+    if (overlap(own, target) && own.begin != target.begin)
+        return wrong(checker, "has a target that overlaps its own input");
+    if (others && overlap(source, target))
+        return wrong(checker, "has a target that overlaps the others' inputs");
+    return step->bytes % checker->plan->element == 0 || wrong(checker, "folds a part of an element");
+}
+
 static bool check_local(checker_t *checker, const coll__step_t *step) {
+    if (step->kind == COLL__STEP_FOLD)
+        return check_fold(checker, step);
     bool reduces = step->kind == COLL__STEP_REDUCE;
     if (!check_ref(checker, step->source, step->bytes, false) || !check_ref(checker, step->target, step->bytes, true))
         return false;

@@ -17,7 +17,7 @@ static void build(const coll__plan_t *plan, coll__builder_t *builder) {
     for (int peer = 1; peer < plan->size; peer++)
         coll__build_recv(builder, peer, coll__ref_plus(slots, (size_t)(peer - 1) * bytes), bytes);
     coll__build_round(builder);
-    coll__phase_fold(builder, 0, plan->size, coll__send_at(0), slots, result, bytes);
+    coll__build_fold(builder, 0, plan->size, coll__send_at(0), slots, result, bytes);
     for (int peer = 1; peer < plan->size; peer++)
         coll__build_send(builder, peer, result, bytes);
 }

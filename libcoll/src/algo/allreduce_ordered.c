@@ -11,7 +11,7 @@ static void build(const coll__plan_t *plan, coll__builder_t *builder) {
     coll__ref_t all = coll__build_scratch(builder, (size_t)plan->size * bytes);
     coll__build_copy(builder, coll__send_at(0), coll__ref_plus(all, (size_t)plan->rank * bytes), bytes);
     coll__phase_doubling_allgather(builder, plan->rank, plan->size, all, bytes);
-    coll__phase_fold(builder, 0, plan->size, all, coll__ref_plus(all, bytes), coll__recv_at(0), bytes);
+    coll__build_fold(builder, 0, plan->size, all, coll__ref_plus(all, bytes), coll__recv_at(0), bytes);
 }
 
 static uint64_t rounds(const coll__plan_t *plan) {

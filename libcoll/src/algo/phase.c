@@ -48,18 +48,6 @@ void coll__phase_tree_spread(coll__builder_t *builder, const coll__tree_t *tree,
     coll__build_round(builder);
 }
 
-void coll__phase_fold(coll__builder_t *builder, int rank, int size, coll__ref_t own, coll__ref_t slots,
-                      coll__ref_t target, size_t bytes) {
-    coll__ref_t part = rank == 0 ? own : slots;
-    for (int i = 1; i < size; i++) {
-        coll__ref_t next = i == rank ? own : coll__ref_plus(slots, (size_t)(i < rank ? i : i - 1) * bytes);
-        /* Until `own` is used up, the fold stays in the first slot: target may be own's memory. */
-        coll__ref_t into = i < rank ? slots : target;
-        coll__build_reduce(builder, part, next, into, bytes);
-        part = into;
-    }
-}
-
 void coll__phase_exchange_fold(coll__builder_t *builder, const coll__blocks_t *blocks, coll__ref_t target) {
     int rank = blocks->rank, size = blocks->size;
     size_t bytes = coll__block_bytes(blocks, rank);
@@ -71,6 +59,6 @@ void coll__phase_exchange_fold(coll__builder_t *builder, const coll__blocks_t *b
         coll__build_send(builder, to, coll__block_at(blocks, to), coll__block_bytes(blocks, to));
     }
     coll__build_round(builder);
-    coll__phase_fold(builder, rank, size, coll__block_at(blocks, rank), slots, target, bytes);
+    coll__build_fold(builder, rank, size, coll__block_at(blocks, rank), slots, target, bytes);
     coll__build_round(builder);
 }

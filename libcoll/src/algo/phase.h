@@ -69,11 +69,6 @@ uint64_t coll__doubling_allgather_blocks(int size); /* blocks sent by all ranks 
 
 /* ---- folds in rank order ---- */
 
-/* target = x[0] op x[1] op ... x[size - 1], strictly from the left; x[rank] is `own`, the others lie in `slots` in the
- * order of their ranks, `bytes` each, and may be overwritten. `own` and `target` may be the same memory. */
-void coll__phase_fold(coll__builder_t *builder, int rank, int size, coll__ref_t own, coll__ref_t slots,
-                      coll__ref_t target, size_t bytes);
-
 /* Every rank sends the others their blocks of its input, and folds what it gets of its own block, in rank order, into
  * `target`. blocks->base is the input; blocks->root is 0. */
 void coll__phase_exchange_fold(coll__builder_t *builder, const coll__blocks_t *blocks, coll__ref_t target);

@@ -17,7 +17,7 @@ static void build(const coll__plan_t *plan, coll__builder_t *builder) {
         if (peer != plan->root)
             coll__build_recv(builder, peer, coll__ref_plus(slots, slot++ * bytes), bytes);
     coll__build_round(builder);
-    coll__phase_fold(builder, plan->rank, plan->size, coll__send_at(0), slots, coll__recv_at(0), bytes);
+    coll__build_fold(builder, plan->rank, plan->size, coll__send_at(0), slots, coll__recv_at(0), bytes);
 }
 
 static uint64_t rounds(const coll__plan_t *plan) {

@@ -67,6 +67,7 @@ struct coll_request {
     coll_recv_status_t received;
     coll_recv_status_t *status_out; /* of an interrupted coll_recv() */
 
+    const void **inputs; /* of the widest FOLD */
     coll__p2p_op_t *ops; /* one a step of the widest round */
     int op_count;
     void *memory; /* scratch and ops: kept for the next use of this request */

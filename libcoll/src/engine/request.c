@@ -29,8 +29,9 @@ static size_t round_up(size_t bytes) {
     return (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
 }
 
-static int reserve(coll_request_t *request, size_t scratch, int ops) {
-    size_t bytes = round_up(scratch) + round_up((size_t)ops * sizeof(coll__p2p_op_t));
+static int reserve(coll_request_t *request, size_t scratch, int ops, int inputs) {
+    size_t ops_end = round_up(scratch) + round_up((size_t)ops * sizeof(coll__p2p_op_t));
+    size_t bytes = ops_end + round_up((size_t)inputs * sizeof(void *));
     if (bytes > request->memory_bytes) {
         void *memory = NULL;
         if (posix_memalign(&memory, ALIGNMENT, bytes) != 0)
@@ -41,25 +42,28 @@ static int reserve(coll_request_t *request, size_t scratch, int ops) {
     }
     request->buffer[COLL__BUF_SCRATCH] = request->memory;
     request->ops = (void *)((char *)request->memory + round_up(scratch));
+    request->inputs = (void *)((char *)request->memory + ops_end);
     return 0;
 }
 
 int coll__request_reserve(coll_request_t *request, const coll__sched_t *sched) {
-    int widest = 0, width = 0, round = -1;
+    int widest = 0, width = 0, round = -1, inputs = 0;
     for (int i = 0; i < sched->step_count; i++) {
         const coll__step_t *step = &sched->steps[i];
         if (step->round != round)
             width = 0;
         round = step->round;
+        if (step->kind == COLL__STEP_FOLD && step->inputs > inputs)
+            inputs = step->inputs;
         width += step->kind == COLL__STEP_SEND || step->kind == COLL__STEP_RECV;
         if (width > widest)
             widest = width;
     }
-    return reserve(request, sched->scratch_bytes, widest);
+    return reserve(request, sched->scratch_bytes, widest, inputs);
 }
 
 int coll__request_reserve_message(coll_request_t *request) {
-    return reserve(request, 0, 1);
+    return reserve(request, 0, 1, 0);
 }
 
 static void cancel_ops(coll__engine_t *engine, coll_request_t *request) {

@@ -48,6 +48,17 @@ static void reduce(const coll_request_t *request, const coll__step_t *step) {
                       step->bytes / reduction->element);
 }
 
+static void fold(const coll_request_t *request, const coll__step_t *step) {
+    const coll__reduction_t *reduction = &request->reduction;
+    const char *others = at(request, step->source);
+    for (int i = 0; i < step->inputs; i++) {
+        int other = i < step->place ? i : i - 1;
+        request->inputs[i] = i == step->place ? at(request, step->right) : others + (size_t)other * step->bytes;
+    }
+    coll__data_fold(reduction->op, reduction->dtype, request->inputs, step->inputs, at(request, step->target),
+                    step->bytes / reduction->element);
+}
+
 /* Takes the steps of one round. `outstanding` is held above zero meanwhile, so that operations that end at once do not
  * make the request ready while it is running. */
 static void take_round(coll__engine_t *engine, coll_request_t *request) {
@@ -70,6 +81,9 @@ static void take_round(coll__engine_t *engine, coll_request_t *request) {
             break;
         case COLL__STEP_REDUCE:
             reduce(request, step);
+            break;
+        case COLL__STEP_FOLD:
+            fold(request, step);
             break;
         case COLL__STEP_NODE:
             request->outstanding++;

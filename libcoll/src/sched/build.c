@@ -63,6 +63,21 @@ void coll__build_reduce(coll__builder_t *builder, coll__ref_t left, coll__ref_t 
                                .target = target};
 }
 
+void coll__build_fold(coll__builder_t *builder, int place, int inputs, coll__ref_t own, coll__ref_t others,
+                      coll__ref_t target, size_t bytes) {
+    coll__step_t *step = bytes ? next(builder) : NULL;
+    if (step)
+        *step = (coll__step_t){.kind = COLL__STEP_FOLD,
+                               .round = builder->round,
+                               .peer = -1,
+                               .bytes = bytes,
+                               .source = others,
+                               .right = own,
+                               .target = target,
+                               .inputs = inputs,
+                               .place = place};
+}
+
 void coll__build_copy(coll__builder_t *builder, coll__ref_t source, coll__ref_t target, size_t bytes) {
     coll__step_t *step = bytes ? next(builder) : NULL;
     if (step)

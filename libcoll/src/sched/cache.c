@@ -2,7 +2,7 @@
  *
  * A program that repeats one call finds it at the head of the list and pays for no hash.
  */
-#define HASH_NONFATAL_OOM 1
+#define HASH_NONFATAL_OOM          1
 #define uthash_nonfatal_oom(entry) ((entry)->unhashed = true)
 
 #include "base/error.h"

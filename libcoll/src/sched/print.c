@@ -46,6 +46,10 @@ static void print_step(writer_t *writer, const coll__step_t *step) {
     case COLL__STEP_NODE:
         write_text(writer, "the whole call on the node's segment\n");
         break;
+    case COLL__STEP_FOLD:
+        write_text(writer, "fold %d inputs of %zu B, %s as number %d among %s, into %s\n", step->inputs, step->bytes,
+                   right, step->place, source, target);
+        break;
     case COLL__STEP_COPY:
         write_text(writer, "copy %zu B of %s into %s\n", step->bytes, source, target);
         break;

@@ -23,7 +23,8 @@ typedef enum coll__step_kind {
     COLL__STEP_RECV,
     COLL__STEP_REDUCE,
     COLL__STEP_COPY,
-    COLL__STEP_NODE /* the whole call, by the node layer on the shared segment */
+    COLL__STEP_FOLD, /* many inputs in rank order, with one rounding at the end for half precision */
+    COLL__STEP_NODE  /* the whole call, by the node layer on the shared segment */
 } coll__step_kind_t;
 typedef enum coll__buffer { COLL__BUF_SEND, COLL__BUF_RECV, COLL__BUF_SCRATCH, COLL__BUF_COUNT } coll__buffer_t;
 
@@ -39,11 +40,13 @@ static inline coll__ref_t coll__ref(coll__buffer_t buffer, size_t offset) {
 typedef struct coll__step {
     coll__step_kind_t kind;
     int round;
-    int peer;           /* SEND, RECV: rank in the communicator */
-    size_t bytes;       /* a multiple of plan.element for REDUCE */
-    coll__ref_t source; /* SEND, COPY; REDUCE: the left operand (of lower ranks) */
-    coll__ref_t right;  /* REDUCE: the right operand */
-    coll__ref_t target; /* RECV, COPY, REDUCE; may equal an operand of the REDUCE */
+    int peer;     /* SEND, RECV: rank in the communicator */
+    size_t bytes; /* a multiple of plan.element for REDUCE and FOLD */
+    coll__ref_t
+        source; /* SEND, COPY; REDUCE: the left operand (of lower ranks); FOLD: the others' inputs, back to back */
+    coll__ref_t right;  /* REDUCE: the right operand; FOLD: this rank's input */
+    coll__ref_t target; /* RECV, COPY, REDUCE, FOLD; may equal an operand */
+    int inputs, place;  /* FOLD: how many inputs, and where among them `right` stands */
 } coll__step_t;
 
 typedef struct coll__sched {
@@ -68,6 +71,10 @@ void coll__build_send(coll__builder_t *builder, int peer, coll__ref_t source, si
 void coll__build_recv(coll__builder_t *builder, int peer, coll__ref_t target, size_t bytes);
 void coll__build_reduce(coll__builder_t *builder, coll__ref_t left, coll__ref_t right, coll__ref_t target,
                         size_t bytes);
+/* The fold of `inputs` inputs of `bytes` each in order: `own` is number `place`, the rest lie in `others` back to back.
+ */
+void coll__build_fold(coll__builder_t *builder, int place, int inputs, coll__ref_t own, coll__ref_t others,
+                      coll__ref_t target, size_t bytes);
 void coll__build_copy(coll__builder_t *builder, coll__ref_t source, coll__ref_t target, size_t bytes); /* 0: no step */
 void coll__build_node(coll__builder_t *builder); /* the whole call as one node step */
 /* What follows starts when all before has finished; empty rounds vanish. */
