@@ -122,7 +122,7 @@ static void long_packets(coll__ends_t *ends) {
     if (coll__ends_open(own, ends->ops, ends->size, (1 << 20) + 48) < 0)
         fail_msg("open: %s", coll_error_message());
     begin(own, &stream, long_length);
-    exchange(own, &stream, 20);
+    exchange(own, &stream, 6);
     coll__ends_close(own);
     free(own);
 }
