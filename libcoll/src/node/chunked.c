@@ -153,9 +153,14 @@ static bool can_fold(const coll__channel_t *channel, const coll__node_op_t *op, 
                                                                  memory_order_acquire) >= at_chunk(op, chunk + 1);
     if (!others_reached(channel, STAGED, at_chunk(op, chunk + 1)))
         return false;
+    if (!reduces(op))
+        return true;
+    /* The results of the chunk that had this slot before must have been taken, by this rank too: the last chunk is
+     * shorter and so cut elsewhere, which puts this rank's part where another's was. */
     size_t slots = (size_t)channel->chunk_slots;
-    return !reduces(op) ||
-           others_reached(channel, TAKEN, chunk < slots ? channel->results_guard : at_chunk(op, chunk - slots + 1));
+    if (chunk < slots)
+        return others_reached(channel, TAKEN, channel->results_guard);
+    return op->taken > chunk - slots && others_reached(channel, TAKEN, at_chunk(op, chunk - slots + 1));
 }
 
 /* A member's data of a chunk, where this rank reads it. */
