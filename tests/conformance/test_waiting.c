@@ -154,6 +154,7 @@ static void room_wakes(coll__ends_t *ends) {
         assert_int_equal(arm(ends, 0), 0);
         fall_asleep(ends, 0);
         until_without(ends, 0, wakes(ends, 0));
+        assert_int_equal(arm(ends, 0), COLL__AGAIN); /* so would a last look have told, had it come before the sleep */
         awake(ends, 0);
         coll__ends_until(ends, send(ends, 0, 1, bytes) == 0);
         coll__ends_until(ends, ends->end[1].packets == (int)ends->end[0].transport->counters.messages_sent);
