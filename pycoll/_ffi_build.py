@@ -17,7 +17,7 @@ from pathlib import Path
 from cffi import FFI
 
 MODULE = "pycoll._coll"
-SHIM = Path(__file__).with_name("_shim.h")
+SHIMS = [Path(__file__).with_name(name) for name in ("_shim.h", "_probe.h")]
 
 
 def find_header(include_dirs: Iterable[str]) -> Path:
@@ -47,11 +47,17 @@ def declarations(header: Path) -> str:
     return re.sub(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)", "", "\n".join(kept))
 
 
+def shim_source() -> str:
+    """What the extension has in C beside libcoll: the blocking calls as Python makes them, and the bench's probes."""
+    return "".join(shim.read_text(encoding="utf-8") for shim in SHIMS)
+
+
 def shim_declarations() -> str:
-    """The prototypes of the functions in _shim.h, which each begin with PYCOLL_API."""
-    text = re.sub(r"/\*.*?\*/", "", SHIM.read_text(encoding="utf-8"), flags=re.DOTALL)
+    """The prototypes of the functions in the shims, which each begin with PYCOLL_API."""
+    text = re.sub(r"/\*.*?\*/", "", shim_source(), flags=re.DOTALL)
     prototypes = re.findall(r"^PYCOLL_API\s+([^{]*?)\s*\{", text, flags=re.MULTILINE)
-    return "enum { PYCOLL_CAREFUL = ... };\n" + "".join(f"{prototype};\n" for prototype in prototypes)
+    constants = "enum { PYCOLL_CAREFUL = ..., PYCOLL_PROBE_LINE = ... };\n"
+    return constants + "".join(f"{prototype};\n" for prototype in prototypes)
 
 
 def make_ffibuilder(
@@ -66,7 +72,7 @@ def make_ffibuilder(
     builder.cdef(shim_declarations())
     builder.set_source(
         MODULE,
-        "#include <coll.h>\n" + SHIM.read_text(encoding="utf-8"),
+        "#include <coll.h>\n" + shim_source(),
         include_dirs=list(include_dirs),
         library_dirs=list(library_dirs),
         libraries=list(libraries),

@@ -129,6 +129,49 @@ def algorithms(draw: str | None, ranks: int, root: int, count: int | None, outpu
     click.echo(path)
 
 
+@main.command()
+@click.option("--quick", is_flag=True, help="Three sizes on 2 ranks, briefly.")
+@click.option("--ops", metavar="LIST", help="Operations.  [default: all]")
+@click.option("--sizes", metavar="LIST", help="Bytes a rank, as in 8,64k,16m.  [default: from 8 B to 64 MiB]")
+@click.option("--ranks", metavar="LIST", help="Numbers of ranks.  [default: 2,4,8]")
+@click.option("--modes", metavar="LIST", help="Of ordinary,symmetric,persistent.  [default: all]")
+@click.option("--peers", metavar="LIST", help="Of mpich,openmpi,impi,gloo; or none.  [default: all that are installed]")
+@click.option("--peers-dir", metavar="DIR", help="Where the peers' environments are.  [default: build/peers]")
+@click.option("--rounds", type=click.IntRange(1), metavar="N", help="Turns of each library in a cell.  [default: 5]")
+@click.option(
+    "--block-ms", type=click.FloatRange(0, min_open=True), metavar="MS", help="Length of a turn.  [default: 50]"
+)
+@click.option("--late", metavar="RANK:MS", help="A rank comes late to every call, to see that the method notices.")
+@click.option("--breakdown", is_flag=True, help="Only show where a small call's nanoseconds go in Python.")
+@click.option("--from", "source", metavar="DIR", help="Measure nothing: show what an earlier run left there.")
+@click.option("-o", "--output", default="build/bench", show_default=True, metavar="DIR", help="Where the files go.")
+@click.option("--rst", metavar="FILE", help="Write a page of results too, with its drawing beside it.")
+def bench(breakdown: bool, source: str | None, output: str, rst: str | None, **choices: Any) -> None:
+    """Measure collectives beside other libraries, in turns: tables, CSV, JSON and a plot.
+
+    `make bench-peers` installs the peers: mpi4py over MPICH, Open MPI and Intel MPI, and torch with Gloo.
+    """
+    from pathlib import Path
+
+    _loaded()
+    from .bench import command
+    from .bench.job import JobError
+
+    page = Path(rst) if rst else None
+    try:
+        settings = command.make_settings(**choices)
+        if breakdown:
+            command.show_breakdown(command.measure_breakdown())
+            return
+        if source:
+            code = command.again(Path(source), Path(output), page)
+        else:
+            code = command.bench(settings, Path(output), page)
+    except (ValueError, OSError, JobError) as error:
+        raise click.ClickException(str(error)) from None
+    sys.exit(code)
+
+
 def _loaded() -> Any:
     """The package with its library, or an error of one line."""
     import pycoll
