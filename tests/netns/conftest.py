@@ -52,6 +52,14 @@ def wheel_libfabric() -> str:
     return str(library.parent)
 
 
+@pytest.fixture(params=["system", "wheel"])
+def libfabric(request):
+    """The environment in which a job finds the system's libfabric, or the one of the package mpich."""
+    if request.param == "system":
+        return {}
+    return {"LD_LIBRARY_PATH": request.getfixturevalue("wheel_libfabric")}
+
+
 @pytest.fixture(scope="session")
 def old_libfabric(tmp_path_factory) -> str:
     """The folder of a libfabric.so.1 that says it is 1.5, and has no more than that."""

@@ -5,21 +5,11 @@ from __future__ import annotations
 import sys
 import textwrap
 
-import pytest
-
 
 def program(tmp_path, text: str) -> str:
     path = tmp_path / "program.py"
     path.write_text(textwrap.dedent(text))
     return str(path)
-
-
-@pytest.fixture(params=["system", "wheel"])
-def libfabric(request):
-    """The environment in which a job finds the system's libfabric, or the one of the package mpich."""
-    if request.param == "system":
-        return {}
-    return {"LD_LIBRARY_PATH": request.getfixturevalue("wheel_libfabric")}
 
 
 def test_the_hosts_are_separate_and_see_each_other(two_hosts):
@@ -142,4 +132,23 @@ def test_large_arrays_between_hosts(two_hosts, libfabric, tmp_path):
         assert (y == 3).all()
     """
     result = two_hosts.run("--hosts", two_hosts.slots(1), program(tmp_path, text), env=libfabric, timeout=100)
+    assert result.returncode == 0, result.stderr
+
+
+def test_ranks_that_wait_for_another_host_sleep(
+    two_hosts, libfabric, tmp_path
+):  # W5, before they are connected and after
+    text = """
+        import time, pycoll
+        comm = pycoll.init(timeout=30)
+        for _ in range(2):
+            if comm.rank == 3:
+                time.sleep(4)
+            cpu, wall = time.process_time(), time.monotonic()
+            comm.barrier()
+            cpu, wall = time.process_time() - cpu, time.monotonic() - wall
+            assert comm.rank == 3 or wall < 2 or cpu < 0.1 * wall, (cpu, wall)
+        assert comm.rank == 3 or comm.stats()["parks"] > 0
+    """
+    result = two_hosts.run("--hosts", two_hosts.slots(2), program(tmp_path, text), env=libfabric)
     assert result.returncode == 0, result.stderr
