@@ -21,6 +21,7 @@ from .libraries import Library
 
 START = 60.0  # seconds for all ranks to be there
 END = 10.0  # for the job to be over when the driver hangs up
+LINGER = 1.0  # for the last words of a rank that is gone
 LAST_WORDS = 600  # characters
 
 
@@ -85,11 +86,9 @@ class Job:
     def ask(self, timeout: float, tasks: list[dict[str, Any]]) -> list[Any]:
         """Gives each rank its task; their answers, which are none if the library does not offer this."""
         deadline = time.monotonic() + timeout
-        try:
+        with contextlib.suppress(OSError):  # reading says who is gone
             for connection, task in zip(self._connections, tasks, strict=True):
                 connection.sendall(json.dumps(task).encode() + b"\n")
-        except OSError as problem:
-            raise self._error(f"is gone: {problem}") from None
         answers = [self._read(rank, deadline) for rank in range(self.ranks)]
         for rank, answer in enumerate(answers):
             if "error" in answer:
@@ -106,9 +105,11 @@ class Job:
                 data = connection.recv(1 << 16)
             except TimeoutError:
                 raise self._error(f"rank {index} did not answer in time") from None
-            except OSError as problem:
-                raise self._error(f"rank {index}: {problem}") from None
+            except OSError:
+                data = b""
             if not data:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(LINGER)
                 raise self._error(f"rank {index} is gone")
             self._unread[index] += data
         line, _, self._unread[index] = self._unread[index].partition(b"\n")
