@@ -23,6 +23,10 @@ extern coll__world_t coll__world;
  * `operation` in the message, and nothing locked, otherwise. */
 int coll__enter(const coll_comm_t *comm, const char *operation, coll__engine_t **engine);
 
+/* A thread that left a blocking call of the communicator to look at signals cannot make another one before that has
+ * ended. */
+int coll__check_not_interrupted(const coll_comm_t *comm, const char *operation);
+
 int coll__opts_apply(const coll_init_opts_t *opts, coll__env_t *env); /* into `env`, checked */
 
 /* One call of a collective. */

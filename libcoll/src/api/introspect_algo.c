@@ -128,12 +128,9 @@ size_t coll_schedule_steps(const coll_schedule_t *schedule) {
 }
 
 int coll_schedule_step(coll_schedule_t *schedule, size_t index, coll_step_info_t *info) {
-    static const char *const kinds[] = {[COLL__STEP_SEND] = "send",
-                                        [COLL__STEP_RECV] = "recv",
-                                        [COLL__STEP_REDUCE] = "reduce",
-                                        [COLL__STEP_COPY] = "copy",
-                                        [COLL__STEP_FOLD] = "fold",
-                                        [COLL__STEP_NODE] = "node"};
+    static const char *const kinds[] = {
+        [COLL__STEP_SEND] = "send", [COLL__STEP_RECV] = "recv", [COLL__STEP_REDUCE] = "reduce",
+        [COLL__STEP_COPY] = "copy", [COLL__STEP_FOLD] = "fold", [COLL__STEP_NODE] = "node"};
     if (!schedule || !info)
         return coll__error(COLL_ERR_ARG, "%s is NULL", schedule ? "info" : "schedule");
     if (index >= coll_schedule_steps(schedule))

@@ -103,7 +103,7 @@ int coll_irecv(void *buffer, size_t count, coll_dtype_t dtype, int source, int t
 static int finish(coll__engine_t *engine, coll_comm_t *comm, coll_request_t *request, coll_recv_status_t *status_out) {
     int status = coll__wait(engine, request, coll__comm_timeout(engine, comm));
     if (status == COLL_ERR_INTERRUPTED) {
-        comm->interrupted = request;
+        coll__comm_interrupt(comm, request);
         request->status_out = status_out;
         return status;
     }
@@ -119,7 +119,9 @@ int coll_send(const void *buffer, size_t count, coll_dtype_t dtype, int dest, in
     int status = coll__enter(comm, "send", &engine);
     if (status < 0)
         return status;
-    status = start_send(engine, buffer, count, dtype, dest, tag, comm, &request);
+    status = coll__check_not_interrupted(comm, "send");
+    if (status == 0)
+        status = start_send(engine, buffer, count, dtype, dest, tag, comm, &request);
     if (status == 0)
         status = finish(engine, comm, request, NULL);
     coll__engine_unlock(engine);
@@ -133,7 +135,9 @@ int coll_recv(void *buffer, size_t count, coll_dtype_t dtype, int source, int ta
     int status = coll__enter(comm, "recv", &engine);
     if (status < 0)
         return status;
-    status = start_recv(engine, buffer, count, dtype, source, tag, comm, &request);
+    status = coll__check_not_interrupted(comm, "recv");
+    if (status == 0)
+        status = start_recv(engine, buffer, count, dtype, source, tag, comm, &request);
     if (status == 0)
         status = finish(engine, comm, request, status_out);
     coll__engine_unlock(engine);

@@ -124,15 +124,15 @@ int coll_resume(coll_comm_t *comm) {
     int status = coll__enter(comm, "resume", &engine);
     if (status < 0)
         return status;
-    coll_request_t *request = comm->interrupted;
+    coll_request_t *request = coll__comm_interrupted(comm);
     if (!request) {
-        status = coll__error(COLL_ERR_STATE, "resume: no call on this communicator was interrupted");
+        status = coll__error(COLL_ERR_STATE, "resume: no call of this thread on this communicator was interrupted");
     } else {
         status = wait_one(engine, request, -1);
         if (status != COLL_ERR_INTERRUPTED) {
             if (status == 0 && request->receives && request->status_out)
                 *request->status_out = request->received;
-            comm->interrupted = NULL;
+            coll__comm_uninterrupt(comm, request);
             coll__request_put(engine, request);
         }
     }
@@ -151,9 +151,10 @@ int coll_abandon(coll_comm_t *comm, const char *why) {
     coll__notice_error(engine, comm, comm->sequence, true, &error);
     coll__failure_break(engine, comm, &error);
     comm->told = true;
-    if (comm->interrupted) {
-        coll__request_put(engine, comm->interrupted);
-        comm->interrupted = NULL;
+    coll_request_t *request = coll__comm_interrupted(comm);
+    if (request) {
+        coll__comm_uninterrupt(comm, request);
+        coll__request_put(engine, request);
     }
     coll__engine_unlock(engine);
     return 0;

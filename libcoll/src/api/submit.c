@@ -14,12 +14,19 @@ int coll__enter(const coll_comm_t *comm, const char *operation, coll__engine_t *
     if (!comm)
         return coll__error(COLL_ERR_ARG, "%s: comm is NULL", operation);
     coll__engine_lock(coll__world.engine);
-    if (!coll__comm_known(coll__world.engine, comm)) {
+    if (coll__world.engine->closing || !coll__comm_known(coll__world.engine, comm)) {
         coll__engine_unlock(coll__world.engine);
         return coll__error(COLL_ERR_CLOSED, "%s: the communicator is closed", operation);
     }
     *engine = coll__world.engine;
     return 0;
+}
+
+int coll__check_not_interrupted(const coll_comm_t *comm, const char *operation) {
+    if (!comm->interrupted || !coll__comm_interrupted(comm))
+        return 0;
+    return coll__error(COLL_ERR_STATE,
+                       "%s: an interrupted call on this communicator must be resumed or abandoned first", operation);
 }
 
 static int check(const coll__call_t *call, const coll_comm_t *comm) {
@@ -167,10 +174,8 @@ int coll__call_blocking(const coll__call_t *call, coll_comm_t *comm) {
     int status = coll__enter(comm, coll_operation_name(call->operation), &engine);
     if (status < 0)
         return status;
-    if (comm->interrupted) {
-        status = coll__error(COLL_ERR_STATE,
-                             "%s: an interrupted call on this communicator must be resumed or abandoned first",
-                             coll_operation_name(call->operation));
+    status = coll__check_not_interrupted(comm, coll_operation_name(call->operation));
+    if (status < 0) {
         coll__engine_unlock(engine);
         return status;
     }
@@ -186,7 +191,7 @@ int coll__call_blocking(const coll__call_t *call, coll_comm_t *comm) {
     if (status == COLL__AGAIN) {
         status = coll__wait(engine, request, coll__comm_timeout(engine, comm));
         if (status == COLL_ERR_INTERRUPTED)
-            comm->interrupted = request;
+            coll__comm_interrupt(comm, request);
         else
             coll__request_put(engine, request);
     }

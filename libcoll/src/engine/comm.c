@@ -93,15 +93,29 @@ static void destroy(coll__engine_t *engine, coll_comm_t *comm) {
     free(comm);
 }
 
-void coll__comm_close(coll__engine_t *engine, coll_comm_t *comm) {
-    if (comm->interrupted) {
-        coll_request_t *request = comm->interrupted;
-        comm->interrupted = NULL;
+void coll__comm_give_up_interrupted(coll__engine_t *engine, coll_comm_t *comm) {
+    coll_request_t *request, *next;
+    LL_FOREACH_SAFE2(comm->interrupted, request, next, interrupted_next) {
+        coll__comm_uninterrupt(comm, request);
         if (request->state == COLL__REQUEST_ACTIVE)
-            request->detached = true; /* nobody will wait for it again */
+            request->detached = true;
         else
             coll__request_put(engine, request);
     }
+}
+
+void coll__comm_close(coll__engine_t *engine, coll_comm_t *comm) {
+    coll_request_t *request, *next;
+    coll__comm_give_up_interrupted(engine, comm);
+    /* What peers wait for goes on; a receive is this rank's alone, and might never end. */
+    coll__error_info_t error = {
+        .status = COLL_ERR_CLOSED, .sequence = -1, .message = "recv: the communicator was closed"};
+    comm->handles++; /* stays until the last one has failed */
+    DL_FOREACH_SAFE(comm->active, request, next) {
+        if (request->receives)
+            coll__request_fail(engine, request, &error);
+    }
+    comm->handles--;
     comm->freed = true;
     if (comm->state == COLL__COMM_OPEN)
         comm->state = COLL__COMM_CLOSED;
@@ -125,6 +139,24 @@ bool coll__comm_known(coll__engine_t *engine, const coll_comm_t *comm) {
 void coll__comm_release(coll__engine_t *engine, coll_comm_t *comm) {
     if (comm->freed && comm->handles == 0)
         destroy(engine, comm);
+}
+
+void coll__comm_interrupt(coll_comm_t *comm, coll_request_t *request) {
+    request->thread = pthread_self();
+    LL_PREPEND2(comm->interrupted, request, interrupted_next);
+}
+
+coll_request_t *coll__comm_interrupted(const coll_comm_t *comm) {
+    coll_request_t *request;
+    LL_FOREACH2(comm->interrupted, request, interrupted_next) {
+        if (pthread_equal(request->thread, pthread_self()))
+            break;
+    }
+    return request;
+}
+
+void coll__comm_uninterrupt(coll_comm_t *comm, coll_request_t *request) {
+    LL_DELETE2(comm->interrupted, request, interrupted_next);
 }
 
 coll_comm_t *coll__comm_find(coll__engine_t *engine, uint64_t id) {

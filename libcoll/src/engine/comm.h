@@ -46,7 +46,7 @@ struct coll_comm {
     bool told;                            /* the caller has seen why it is broken */
     coll__error_info_t *error;            /* why it is broken */
     coll_request_t *active;               /* requests in flight */
-    coll_request_t *interrupted;          /* the blocking call that coll_resume() goes on with */
+    coll_request_t *interrupted;          /* blocking calls that coll_resume() goes on with, each in its own thread */
     uint64_t history[COLL__COMM_HISTORY]; /* fingerprint of sequence s at [s % COLL__COMM_HISTORY] */
     coll__comm_report_t *reports;         /* [size], NULL until the first one comes */
     uint64_t failed[COLL__COMM_HISTORY]; /* sequences that failed alone (an argument error): their messages are stale */
@@ -54,6 +54,10 @@ struct coll_comm {
     struct coll__comm_posted *posted; /* errors of other ranks in calls that this rank has not made yet */
     uint64_t mismatched; /* sequence whose calls differ, 0: none; broken when all are known or it is time */
     int64_t mismatched_until;
+    struct {
+        uint64_t sequence, fingerprint; /* sequence 0: none */
+        int rank;
+    } foreign;                     /* what another rank called where this one called something else: to be dealt with */
     bool freed;                    /* the caller's handle is gone; the struct stays while requests refer to it */
     int handles;                   /* requests that refer to it */
     struct coll__channel *channel; /* NULL: not on one node, or none was left */

@@ -41,7 +41,7 @@ int coll__engine_progress(coll__engine_t *engine) {
     }
     if (engine->node_requests)
         events += coll__node_progress(engine);
-    if (engine->foreign.set)
+    if (engine->foreign)
         coll__failure_foreign(engine);
     if (engine->ready)
         coll__run_ready(engine);
@@ -109,6 +109,12 @@ int coll__engine_start(coll__engine_t *engine) {
     return 0;
 }
 
+static void wake_sleeper(const coll__engine_t *engine) {
+    uint64_t one = 1;
+    ssize_t written = write(engine->wake_fd, &one, sizeof one);
+    (void)written; /* full: it is readable already */
+}
+
 static void fail_all(coll__engine_t *engine) {
     coll__error_info_t error = {.status = COLL_ERR_CLOSED, .sequence = -1, .message = "the library was finalized"};
     coll_comm_t *comm, *next;
@@ -117,12 +123,21 @@ static void fail_all(coll__engine_t *engine) {
     }
 }
 
+/* Other threads may still be inside a wait whose request has just failed, or at the lock: they leave at once. */
+static void see_threads_out(coll__engine_t *engine) {
+    while (engine->waiting || atomic_load(&engine->contenders)) {
+        pthread_cond_broadcast(&engine->completed);
+        wake_sleeper(engine);
+        coll__engine_unlock(engine);
+        usleep(100);
+        pthread_mutex_lock(&engine->lock);
+    }
+}
+
 void coll__engine_stop(coll__engine_t *engine, int64_t deadline) {
     coll__engine_lock(engine);
     engine->closing = true;
-    uint64_t one = 1;
-    ssize_t written = write(engine->wake_fd, &one, sizeof one);
-    (void)written;
+    wake_sleeper(engine);
     coll__engine_unlock(engine);
     if (engine->thread_runs)
         pthread_join(engine->thread, NULL);
@@ -135,17 +150,21 @@ void coll__engine_stop(coll__engine_t *engine, int64_t deadline) {
         coll__engine_lock(engine);
     }
     fail_all(engine);
+    see_threads_out(engine);
     coll__engine_unlock(engine);
 }
 
 void coll__engine_free(coll__engine_t *engine) {
     if (!engine)
         return;
+    coll_comm_t *comm, *next;
+    DL_FOREACH(engine->comms, comm) {
+        coll__comm_give_up_interrupted(engine, comm); /* they are no caller's */
+    }
     coll_request_t *request, *after;
     DL_FOREACH_SAFE2(engine->live, request, after, live_next) {
         coll__request_orphan(request);
     }
-    coll_comm_t *comm, *next;
     DL_FOREACH_SAFE(engine->comms, comm, next) {
         comm->handles = 0;
         coll__comm_close(engine, comm);

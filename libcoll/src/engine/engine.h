@@ -66,6 +66,8 @@ struct coll_request {
     bool receives;
     coll_recv_status_t received;
     coll_recv_status_t *status_out; /* of an interrupted coll_recv() */
+    pthread_t thread;               /* whose blocking call it is, once interrupted */
+    coll_request_t *interrupted_next;
 
     const void **inputs; /* of the widest FOLD */
     coll__p2p_op_t *ops; /* one a step of the widest round */
@@ -88,6 +90,7 @@ typedef struct coll__engine {
     atomic_int contenders; /* threads that want the lock: a spinning holder lets go */
     pthread_cond_t completed;
     int cond_waiters;
+    int waiting; /* threads inside coll__wait(): the engine outlives them */
     bool parked; /* a thread sleeps in poll() */
     coll__env_t env;
     coll__job_t *job;
@@ -113,11 +116,7 @@ typedef struct coll__engine {
     bool *failed;        /* [world_size] */
     bool someone_left;
     int mismatches; /* communicators with a mismatch that is being put into words */
-    struct {
-        bool set;
-        uint64_t comm, sequence, theirs;
-        int peer;
-    } foreign;                    /* found inside a callback, dealt with outside */
+    bool foreign;   /* a communicator has a call of another rank that differs: dealt with outside callbacks */
     struct coll__orphan *orphans; /* notice.c */
     int orphan_count;
     bool interruptible;
@@ -190,7 +189,9 @@ void *coll__wait_thread(void *engine); /* the progress thread */
 void coll__failure_check(coll__engine_t *engine); /* events of the job since the last look */
 void coll__failure_break(coll__engine_t *engine, coll_comm_t *comm, const coll__error_info_t *error);
 void coll__failure_timeout(coll__engine_t *engine, coll_request_t *request, double waited);
-void coll__failure_foreign(coll__engine_t *engine); /* what engine->foreign holds */
+void coll__failure_found_foreign(coll__engine_t *engine, coll_comm_t *comm, uint64_t sequence, int rank,
+                                 uint64_t fingerprint); /* a rank's call differs from this rank's: noted */
+void coll__failure_foreign(coll__engine_t *engine);     /* deals with what was noted */
 void coll__failure_mismatch(coll__engine_t *engine, coll_comm_t *comm, uint64_t sequence);
 void coll__failure_settle(coll__engine_t *engine); /* breaks mismatched communicators whose time has come */
 void coll__failure_sequence(coll__engine_t *engine, coll_comm_t *comm, uint64_t sequence,
@@ -222,6 +223,11 @@ void coll__comm_close(coll__engine_t *engine,
                       coll_comm_t *comm); /* the caller's handle ends; memory goes when nothing is in flight */
 void coll__comm_release(coll__engine_t *engine, coll_comm_t *comm);     /* frees a closed one that nothing refers to */
 bool coll__comm_known(coll__engine_t *engine, const coll_comm_t *comm); /* a live handle? `comm` may be any pointer */
+void coll__comm_interrupt(coll_comm_t *comm,
+                          coll_request_t *request);              /* this thread's blocking call is to be resumed */
+coll_request_t *coll__comm_interrupted(const coll_comm_t *comm); /* this thread's, or NULL */
+void coll__comm_uninterrupt(coll_comm_t *comm, coll_request_t *request);
+void coll__comm_give_up_interrupted(coll__engine_t *engine, coll_comm_t *comm); /* nobody will resume them */
 coll_comm_t *coll__comm_find(coll__engine_t *engine, uint64_t id);
 coll_request_t *coll__comm_request(const coll_comm_t *comm, uint64_t sequence);
 

@@ -120,6 +120,8 @@ int coll__failure_call(coll__engine_t *engine, coll_comm_t *comm, coll_operation
     coll__error_set_call(coll_operation_name(operation), (int64_t)sequence);
     coll__error_save(&error);
     forget_sequence(engine, comm, sequence);
+    if (comm->channel)
+        coll__node_skip(comm->channel, sequence);
     if (comm->size > 1) {
         coll__error_info_t told = error;
         told.status = COLL_ERR_PEER;
@@ -197,10 +199,10 @@ static bool hook_unexpected(void *context, int peer, const coll__envelope_t *env
     coll_comm_t *comm = coll__comm_find(engine, envelope->comm);
     if (!comm)
         return true; /* perhaps not made here yet */
-    if (comm->state != COLL__COMM_OPEN)
+    if (comm->state == COLL__COMM_BROKEN)
         return false;
     if (envelope->match & COLL__MATCH_USER || envelope->match >= comm->sequence)
-        return true;
+        return comm->state == COLL__COMM_OPEN; /* a closed one goes on with what is in flight, and begins nothing */
     if (failed_alone(comm, envelope->match))
         return false;
     bool active = coll__comm_request(comm, envelope->match) != NULL;
@@ -209,25 +211,14 @@ static bool hook_unexpected(void *context, int peer, const coll__envelope_t *env
     uint64_t mine = comm->history[envelope->match % COLL__COMM_HISTORY];
     if (mine == envelope->fingerprint)
         return active;
-    if (!engine->foreign.set) {
-        engine->foreign.set = true;
-        engine->foreign.comm = envelope->comm;
-        engine->foreign.sequence = envelope->match;
-        engine->foreign.peer = peer;
-        engine->foreign.theirs = envelope->fingerprint;
-    }
+    coll__failure_found_foreign(engine, comm, envelope->match, comm->rank_of[peer], envelope->fingerprint);
     return false;
 }
 
 static void hook_mismatch(void *context, int peer, const coll__envelope_t *mine, const coll__envelope_t *theirs) {
     coll__engine_t *engine = context;
-    if (engine->foreign.set)
-        return;
-    engine->foreign.set = true;
-    engine->foreign.comm = mine->comm;
-    engine->foreign.sequence = mine->match;
-    engine->foreign.peer = peer;
-    engine->foreign.theirs = theirs->fingerprint;
+    coll_comm_t *comm = coll__comm_find(engine, mine->comm);
+    coll__failure_found_foreign(engine, comm, mine->match, comm->rank_of[peer], theirs->fingerprint);
 }
 
 coll__p2p_hooks_t coll__failure_hooks(coll__engine_t *engine) {
@@ -245,17 +236,30 @@ void coll__failure_record(coll_comm_t *comm, int rank, uint64_t sequence, uint64
     reports[rank].at = coll__now_ns();
 }
 
+void coll__failure_found_foreign(coll__engine_t *engine, coll_comm_t *comm, uint64_t sequence, int rank,
+                                 uint64_t fingerprint) {
+    engine->foreign = true;
+    if (!comm->foreign.sequence) { /* the first one is enough */
+        comm->foreign.sequence = sequence;
+        comm->foreign.rank = rank;
+        comm->foreign.fingerprint = fingerprint;
+    }
+}
+
 void coll__failure_foreign(coll__engine_t *engine) {
-    engine->foreign.set = false;
-    coll_comm_t *comm = coll__comm_find(engine, engine->foreign.comm);
-    if (!comm || comm->state != COLL__COMM_OPEN)
-        return;
-    coll__failure_record(comm, comm->rank_of[engine->foreign.peer], engine->foreign.sequence, engine->foreign.theirs);
-    coll__failure_mismatch(engine, comm, engine->foreign.sequence);
+    engine->foreign = false;
+    coll_comm_t *comm;
+    DL_FOREACH(engine->comms, comm) {
+        if (!comm->foreign.sequence || comm->state == COLL__COMM_BROKEN)
+            continue;
+        coll__failure_record(comm, comm->foreign.rank, comm->foreign.sequence, comm->foreign.fingerprint);
+        coll__failure_mismatch(engine, comm, comm->foreign.sequence);
+        comm->foreign.sequence = 0;
+    }
 }
 
 void coll__failure_mismatch(coll__engine_t *engine, coll_comm_t *comm, uint64_t sequence) {
-    if (comm->mismatched || comm->state != COLL__COMM_OPEN)
+    if (comm->mismatched || comm->state == COLL__COMM_BROKEN)
         return;
     comm->mismatched = sequence;
     comm->mismatched_until = coll__now_ns() + MISMATCH_NS;

@@ -57,16 +57,6 @@ void coll__node_drop(coll__engine_t *engine, coll_request_t *request) {
     unlist(engine, request);
 }
 
-static void differs(coll__engine_t *engine, const coll_comm_t *comm, const coll__node_op_t *op) {
-    if (engine->foreign.set)
-        return;
-    engine->foreign.set = true;
-    engine->foreign.comm = comm->id;
-    engine->foreign.sequence = op->other_sequence;
-    engine->foreign.peer = comm->world[op->other_rank];
-    engine->foreign.theirs = op->other_fingerprint;
-}
-
 int coll__node_progress(coll__engine_t *engine) {
     int events = 0;
     coll_request_t *request, *next;
@@ -83,7 +73,8 @@ int coll__node_progress(coll__engine_t *engine) {
         events++;
         unlist(engine, request);
         if (status == COLL_ERR_MISMATCH) { /* the request stays until failure.c has put the mismatch into words */
-            differs(engine, request->comm, op);
+            coll__failure_found_foreign(engine, request->comm, op->other_sequence, op->other_rank,
+                                        op->other_fingerprint);
             continue;
         }
         request->progressed++;

@@ -158,7 +158,7 @@ static void keep_orphan(coll__engine_t *engine, int from, const struct notice *n
 }
 
 static void take(coll__engine_t *engine, coll_comm_t *comm, int from, const struct notice *notice) {
-    if (comm->state != COLL__COMM_OPEN || comm->rank_of[from] < 0)
+    if (comm->state == COLL__COMM_BROKEN || comm->rank_of[from] < 0)
         return;
     if (notice->kind == ERROR)
         take_error(engine, comm, comm->rank_of[from], notice);

@@ -159,7 +159,7 @@ static void report(coll__engine_t *engine, coll_request_t *request, struct waite
         waiter->report_at = COLL__NEVER;
 }
 
-int coll__wait(coll__engine_t *engine, coll_request_t *request, double timeout) {
+static int wait_for(coll__engine_t *engine, coll_request_t *request, double timeout) {
     struct waiter waiter = {0};
     for (unsigned polls = 1;; polls++) {
         coll__engine_progress(engine);
@@ -206,6 +206,13 @@ int coll__wait(coll__engine_t *engine, coll_request_t *request, double timeout) 
         engine->counters.spin_ns += (double)((now < waiter.window_end ? now : waiter.window_end) - waiter.start);
     }
     return coll__request_raise(request);
+}
+
+int coll__wait(coll__engine_t *engine, coll_request_t *request, double timeout) {
+    engine->waiting++;
+    int status = wait_for(engine, request, timeout);
+    engine->waiting--;
+    return status;
 }
 
 /* Makes progress while no other thread of the process does. */

@@ -13,6 +13,10 @@
 #include "base/error.h"
 #include "base/status.h"
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 static size_t whole_pages(size_t bytes) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     return (bytes + page - 1) / page * page;
@@ -172,6 +176,18 @@ static void free_channel(coll__channel_t *channel) {
     free(channel);
 }
 
+/* Has pages ready before the first call needs them: the slots, and of the first channel (the world's) the stages too as
+ * long as that is little memory. Where the kernel does not know how (before Linux 5.14), the first calls take longer.
+ */
+static void populate(const coll__channel_t *channel, unsigned char *base) {
+    enum { LITTLE = 16 << 20 };
+    const coll__node_t *node = channel->node;
+    if (base == node->channels && node->channel_bytes <= LITTLE)
+        madvise(base, node->channel_bytes, MADV_POPULATE_WRITE);
+    for (int i = 0; i < channel->size; i++)
+        madvise(channel->member[i], offsetof(coll__node_member_t, stage), MADV_POPULATE_WRITE);
+}
+
 static coll__channel_t *make_channel(coll__node_t *node, const int *members, int size, int rank, int channel) {
     coll__channel_t *made = calloc(1, sizeof *made);
     if (!made)
@@ -198,6 +214,7 @@ static coll__channel_t *make_channel(coll__node_t *node, const int *members, int
     /* More ranks than CPUs take turns: the more of them, the more each should do in its turn. */
     made->chunk_bytes = size <= 2 ? 64 << 10 : size <= 4 ? 128 << 10 : 256 << 10;
     made->chunk_slots = (int)(COLL__NODE_STAGE / made->chunk_bytes);
+    populate(made, base);
     return made;
 }
 

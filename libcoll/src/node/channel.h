@@ -86,7 +86,7 @@ struct coll__channel {
     size_t chunk_bytes; /* of ordinary memory */
     int chunk_slots;
     uint64_t stage_guard, results_guard; /* counters that others must have reached before these are written again */
-    uint64_t finished;
+    uint64_t finished, skipped;
     coll__node_op_t *queue; /* under way, oldest first */
 };
 

@@ -33,6 +33,7 @@ struct piece {
     size_t offset; /* the key */
     size_t bytes;  /* reserved for it */
     int class;     /* of its slab, -1: it has pages of its own */
+    bool retained; /* not to be used again */
     struct piece *next;
     UT_hash_handle hh;
 };
@@ -223,15 +224,31 @@ bool coll__heap_free(void *memory) {
     if (piece) {
         HASH_DELETE(hh, heap.pieces, piece);
         heap.in_use -= piece->bytes;
-        if (piece->class >= 0) {
+        if (piece->retained) {
+            free(piece); /* its memory is left alone */
+        } else if (piece->class >= 0) {
             LL_PREPEND(heap.free_pieces[piece->class], piece);
         } else {
             give_pages(piece->offset, piece->bytes);
             free(piece);
         }
     }
+    bool found = piece != NULL;
     pthread_mutex_unlock(&heap.lock);
-    return piece != NULL;
+    return found;
+}
+
+void coll__heap_retain(const void *memory) {
+    uint64_t offset;
+    if (!coll__heap_find(memory, 1, &offset))
+        return;
+    struct piece *piece, *next;
+    pthread_mutex_lock(&heap.lock);
+    HASH_ITER(hh, heap.pieces, piece, next) {
+        if (piece->offset <= offset && offset < piece->offset + piece->bytes)
+            piece->retained = true;
+    }
+    pthread_mutex_unlock(&heap.lock);
 }
 
 int coll__heap_fd(size_t *bytes) {

@@ -17,6 +17,10 @@
 int coll__heap_alloc(size_t bytes, void **memory);
 bool coll__heap_free(void *memory); /* false: it is not a piece of the heap */
 
+/* The piece that `memory` lies in is never given to anybody else: a peer that an operation has given up on may still
+ * write to it. */
+void coll__heap_retain(const void *memory);
+
 /* The memfd, made now if there is none yet, and how much of it there is to map; -1 where there can be none. */
 int coll__heap_fd(size_t *bytes);
 

@@ -83,6 +83,9 @@ void coll__node_begin(coll__channel_t *channel, coll__node_op_t *op);
 int coll__node_step(coll__channel_t *channel, coll__node_op_t *op); /* 0, COLL__AGAIN or COLL_ERR_MISMATCH */
 void coll__node_cancel(coll__channel_t *channel, coll__node_op_t *op);
 
+/* This rank has no part in operation `sequence` (its call had an error): for the others, it has finished it. */
+void coll__node_skip(coll__channel_t *channel, uint64_t sequence);
+
 /* Ranks of the communicator that this operation still waits for. */
 int coll__node_missing(const coll__channel_t *channel, const coll__node_op_t *op, int *ranks, int capacity);
 

@@ -3,14 +3,26 @@
 
 #include "base/status.h"
 #include "node/channel.h"
+#include "node/heap.h"
 
 bool coll__channel_idle(const coll__channel_t *channel) {
     return channel->queue == NULL;
 }
 
-static void finish(coll__channel_t *channel, const coll__node_op_t *op) {
-    channel->finished = op->sequence;
-    atomic_store_explicit(&channel->member[channel->rank]->finished, op->sequence, memory_order_release);
+/* All operations up to `sequence` are behind this rank; those it skipped in between too. */
+static void finish(coll__channel_t *channel, uint64_t sequence) {
+    if (!channel->queue && channel->skipped > sequence)
+        sequence = channel->skipped;
+    if (sequence <= channel->finished)
+        return;
+    channel->finished = sequence;
+    atomic_store_explicit(&channel->member[channel->rank]->finished, sequence, memory_order_release);
+}
+
+void coll__node_skip(coll__channel_t *channel, uint64_t sequence) {
+    channel->skipped = sequence;
+    if (!channel->queue)
+        finish(channel, sequence);
 }
 
 /* One try of the operation that is first in line. */
@@ -31,7 +43,7 @@ void coll__node_prepare(coll__node_op_t *op) {
 int coll__node_try(coll__channel_t *channel, coll__node_op_t *op) {
     int status = advance(channel, op);
     if (status == 0)
-        finish(channel, op);
+        finish(channel, op->sequence);
     return status;
 }
 
@@ -53,7 +65,7 @@ int coll__node_step(coll__channel_t *channel, coll__node_op_t *op) {
         return status;
     DL_DELETE(channel->queue, op);
     if (status == 0)
-        finish(channel, op);
+        finish(channel, op->sequence);
     return status;
 }
 
@@ -68,8 +80,12 @@ void coll__node_cancel(coll__channel_t *channel, coll__node_op_t *op) {
     DL_DELETE(channel->queue, op);
     if (op->chunks)
         coll__chunked_end(channel, op);
-    if (!channel->queue && op->sequence > channel->finished)
-        finish(channel, op);
+    if (op->shown && coll__node_is_chunked(op) && channel->node->uses_heaps) {
+        coll__heap_retain(op->send);
+        coll__heap_retain(op->recv);
+    }
+    if (!channel->queue)
+        finish(channel, op->sequence);
 }
 
 int coll__node_missing(const coll__channel_t *channel, const coll__node_op_t *op, int *ranks, int capacity) {
