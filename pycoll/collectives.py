@@ -40,7 +40,7 @@ class Collectives(Handle):
     Shapes are those of ``x``; counts are elements. ``timeout`` is in seconds, None for the communicator's. Every
     collective raises CollTimeoutError, RankFailedError, MismatchError, PeerError or CommClosedError as the case may
     be; DatatypeError (a TypeError) and ArgumentError (a ValueError) for its arguments. An error in the arguments of
-    one rank is raised on all.
+    one rank is a PeerError on the others that still wait in the call.
     """
 
     __slots__ = ()

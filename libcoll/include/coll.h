@@ -78,7 +78,7 @@ enum coll_op_builtin {
     COLL_MAXLOC,
     COLL_OP_COUNT
 };
-typedef int coll_op_t; /* one of the above, or what coll_op_create() gave */
+typedef int coll_op_t; /* one of coll_op_builtin */
 
 typedef enum coll_operation {
     COLL_OP_BARRIER,
@@ -308,8 +308,8 @@ size_t coll_schedule_steps(const coll_schedule_t *schedule);
 int coll_schedule_step(coll_schedule_t *schedule, size_t index, coll_step_info_t *info);
 void coll_schedule_free(coll_schedule_t *schedule);
 
-/* What would run for this call on this communicator, and why; written into `text` as coll_format does for strings: at
- * most `capacity` bytes with the final 0. */
+/* What would run for this call on this communicator, and why; written into `text`, at most `capacity` bytes
+ * with the final 0. */
 int coll_explain(coll_comm_t *comm, coll_operation_t operation, size_t bytes, coll_dtype_t dtype, coll_op_t op,
                  char *text, size_t capacity);
 

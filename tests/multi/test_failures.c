@@ -313,6 +313,18 @@ static int forked(int rank, int size, void *arg) {
     return 0;
 }
 
+/* A value that this version cannot honour is refused, not ignored. */
+static int hierarchy(int rank, int size, void *arg) {
+    (void)rank, (void)size, (void)arg;
+    coll_comm_t *comm;
+    setenv("COLL_HIER", "leader", 1);
+    coll__check(coll_init(NULL, &comm) == COLL_ERR_CONFIG && message_has("COLL_HIER=leader"));
+    setenv("COLL_HIER", "off", 1);
+    coll__check_ok(coll_init(NULL, &comm));
+    coll__check_ok(coll_finalize());
+    return 0;
+}
+
 /* Variables that must agree (S3). */
 static int disagreeing(int rank, int size, void *arg) {
     (void)size, (void)arg;
@@ -401,6 +413,11 @@ static void test_forked(void **state) {
     at(2, forked, NULL);
 }
 
+static void test_hierarchy(void **state) {
+    (void)state;
+    at(1, hierarchy, NULL);
+}
+
 static void test_disagreeing(void **state) {
     (void)state;
     at(3, disagreeing, NULL);
@@ -420,6 +437,7 @@ int main(void) {
         cmocka_unit_test(test_misused),
         cmocka_unit_test(test_forked),
         cmocka_unit_test(test_disagreeing),
+        cmocka_unit_test(test_hierarchy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,6 +39,10 @@ int coll__opts_apply(const coll_init_opts_t *opts, coll__env_t *env) {
         if (status < 0)
             return status;
     }
+    if (env->hier == COLL__HIER_LEADER || env->hier == COLL__HIER_SLICED)
+        return coll__error(COLL_ERR_CONFIG,
+                           "COLL_HIER=%s: this version has no hierarchical algorithms; allowed are auto and off",
+                           env->hier == COLL__HIER_LEADER ? "leader" : "sliced");
     if (opts->timeout >= 0)
         env->timeout = opts->timeout;
     if (env->size < 0) {

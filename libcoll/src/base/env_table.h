@@ -25,7 +25,7 @@
     X(tune, "COLL_TUNE", text, "", 1, "rules that choose algorithms, e.g. allreduce:64k-inf:ring")                    \
     X(tune_file, "COLL_TUNE_FILE", text, "", 0, "file with such rules, one a line; COLL_TUNE goes before it")         \
     X(arity, "COLL_ARITY", int, "2", 1, "children of a node in trees between nodes; 2 to 64")                         \
-    X(hier, "COLL_HIER", choice_hier, "auto", 1, "hierarchical algorithms: auto, off, leader or sliced")              \
+    X(hier, "COLL_HIER", choice_hier, "auto", 1, "hierarchical algorithms: auto or off; this version has none")       \
     X(deterministic, "COLL_DETERMINISTIC", flag, "0", 1, "1: reductions fold in rank order")                          \
     X(progress, "COLL_PROGRESS", choice_progress, "caller", 0, "who makes progress: caller or a thread")              \
     X(log, "COLL_LOG", choice_log, "warn", 0, "messages on standard error: off, error, warn, info or debug")          \

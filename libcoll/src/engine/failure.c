@@ -105,7 +105,10 @@ int coll__failure_usable(coll_comm_t *comm, const char *operation) {
         return coll__error(COLL_ERR_CLOSED, "%s: the communicator is broken", operation);
     if (!comm->told) {
         comm->told = true;
-        return coll__error_raise(comm->error);
+        coll__error_raise(comm->error);
+        if (!comm->error->operation[0])
+            coll__error_set_call(operation, (int64_t)comm->sequence);
+        return comm->error->status;
     }
     int status = coll__error(COLL_ERR_CLOSED, "%s: the communicator is broken since an earlier error (%s)", operation,
                              comm->error->message);
