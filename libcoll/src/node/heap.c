@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -42,7 +43,7 @@ static struct {
     pthread_mutex_t lock;
     bool tried;
     int fd;
-    char *base;
+    _Atomic(char *) base; /* set last: coll__heap_find() reads it without the lock */
     size_t capacity, page, in_use;
     struct range *free_ranges;
     struct piece *pieces; /* handed out, by offset */
@@ -76,8 +77,8 @@ static int make_heap(void) {
     }
     *all = (struct range){.offset = 0, .bytes = heap.capacity};
     DL_APPEND(heap.free_ranges, all);
-    heap.base = base;
     heap.fd = fd;
+    atomic_store_explicit(&heap.base, base, memory_order_release);
     return 0;
 }
 
@@ -260,10 +261,10 @@ int coll__heap_fd(size_t *bytes) {
 }
 
 bool coll__heap_find(const void *memory, size_t bytes, uint64_t *offset) {
-    const char *at = memory;
-    if (!heap.base || at < heap.base || bytes > heap.capacity || (size_t)(at - heap.base) > heap.capacity - bytes)
+    const char *at = memory, *base = atomic_load_explicit(&heap.base, memory_order_acquire);
+    if (!base || at < base || bytes > heap.capacity || (size_t)(at - base) > heap.capacity - bytes)
         return false;
-    *offset = (uint64_t)(at - heap.base);
+    *offset = (uint64_t)(at - base);
     return true;
 }
 
