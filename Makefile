@@ -36,10 +36,11 @@ lib: packages ## libcoll alone, in build/lib
 check-c: packages ## the C tests, tier by tier
 	cmake -B $(CHECK) -DCOLL_TESTS=ON -DCOLL_DEVELOPER=ON
 	cmake --build $(CHECK) --parallel $(JOBS)
-	@set -e; for tier in $(TIERS); do \
+	@failed=; for tier in $(TIERS); do \
 	    echo "---- C tests: $$tier"; \
-	    ctest --test-dir $(CHECK) -L "^$$tier$$" --no-tests=error --output-on-failure --parallel $(JOBS); \
-	done
+	    ctest --test-dir $(CHECK) -L "^$$tier$$" --no-tests=error --output-on-failure --parallel $(JOBS) || \
+	        failed="$$failed $$tier"; \
+	done; [ -z "$$failed" ] || { echo "C tests failed:$$failed" >&2; exit 1; }
 
 # One build directory for each, e.g. `make sanitize SANITIZERS=thread`. Those that go together are joined by a comma.
 # The sim tier has one thread, in which there are no races to find.
