@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from .workers.operations import OPERATIONS
 
 BREAKDOWN = {"action": "breakdown", "rounds": 101, "inner": 200}
 BREAKDOWN_RANKS = 2
+TELL = 20.0  # seconds between lines about the progress
 WIDE = 160  # columns, for a file or a pipe
 
 
@@ -141,9 +143,12 @@ def _can_draw() -> bool:
 
 
 class _Shown(Progress):
+    """By a bar; where there is no terminal, by a line every now and then."""
+
     def __init__(self, bar: Bar) -> None:
         self._bar = bar
         self._task = bar.add_task("starting", total=None)
+        self._told = time.monotonic()
 
     def start(self, turns: int) -> None:
         self._bar.update(self._task, total=turns)
@@ -153,6 +158,10 @@ class _Shown(Progress):
 
     def turn(self, what: str) -> None:
         self._bar.update(self._task, description=what, advance=1)
+        if not self._bar.console.is_terminal and time.monotonic() - self._told > TELL:
+            self._told = time.monotonic()
+            task = self._bar.tasks[0]
+            self.note(f"{task.completed:.0f} of {task.total:.0f}: {what}")
 
     def note(self, text: str) -> None:
         self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
