@@ -76,6 +76,7 @@ struct coll_request {
     size_t memory_bytes;
     int64_t started_at;           /* only while calls are traced */
     int64_t wait_start, deadline; /* of the wait for it; 0: none yet */
+    int64_t report_at;            /* when that wait tells the others next where it is */
     uint64_t progressed;          /* grows with each finished operation: a wait tells its own progress from others' */
     void (*on_free)(coll_request_t *request); /* releases the schedule */
     coll_request_t *prev, *next;              /* in comm->active or the pool */

@@ -18,7 +18,7 @@ static const int64_t MS = 1000000, US = 1000;
 enum { AUTO_WINDOW_US = 1000, POLLS_A_CLOCK = 16, INTERRUPT_MS = 250, NAP_FIRST_US = 50, NAP_MOST_US = 2000 };
 
 struct waiter {
-    int64_t start, window_end, report_at, interrupt_at;
+    int64_t start, window_end, interrupt_at;
     uint64_t progressed; /* of the request, when the thread last slept */
     int64_t slept_at;
     int64_t nap_ns;
@@ -104,12 +104,13 @@ static bool park(coll__engine_t *engine, const coll_request_t *request, int64_t 
 }
 
 /* How long the next sleep may be. */
-static int64_t longest_sleep(const coll__engine_t *engine, const struct waiter *waiter, int64_t now, int64_t deadline) {
+static int64_t longest_sleep(const coll__engine_t *engine, const struct waiter *waiter, const coll_request_t *request,
+                             int64_t now) {
     int64_t until = now + engine->env.poll_ms * MS;
-    if (deadline < until)
-        until = deadline;
-    if (waiter->report_at < until)
-        until = waiter->report_at;
+    if (request->deadline < until)
+        until = request->deadline;
+    if (request->report_at < until)
+        until = request->report_at;
     if (engine->interruptible && waiter->interrupt_at < until)
         until = waiter->interrupt_at;
     if (engine->mismatches && now + 20 * MS < until)
@@ -132,31 +133,34 @@ static void nap(coll__engine_t *engine, const coll_request_t *request, struct wa
         sleep_unlocked(engine, waiter->nap_ns);
 }
 
+/* A wait that was interrupted goes on: its deadline, its window of spinning and its reports are those it had. */
 static void begin(struct waiter *waiter, const coll__engine_t *engine, coll_request_t *request, double timeout) {
     int64_t now = coll__now_ns();
-    if (!request->deadline) { /* otherwise a wait that was interrupted goes on */
+    if (!request->deadline) {
         request->wait_start = now;
         request->deadline = coll__deadline_after(timeout);
+        request->report_at = now + 500 * MS;
+        if (request->deadline != COLL__NEVER && request->deadline - now < 1000 * MS)
+            request->report_at = now + (request->deadline - now) / 2;
     }
     waiter->start = now;
-    waiter->window_end = now + window_ns(engine);
+    waiter->window_end = request->wait_start + window_ns(engine);
     waiter->interrupt_at = now + INTERRUPT_MS * MS;
-    waiter->report_at = request->wait_start + 500 * MS;
-    if (waiter->report_at < now)
-        waiter->report_at = now + (now - request->wait_start);
-    if (request->deadline == COLL__NEVER)
-        return;
-    int64_t middle = now + (request->deadline - now) / 2;
-    if (middle < waiter->report_at)
-        waiter->report_at = middle;
 }
 
-static void report(coll__engine_t *engine, coll_request_t *request, struct waiter *waiter, int64_t now) {
+/* The reports of a wait become rarer, and more frequent again before its deadline. */
+static void report(coll__engine_t *engine, coll_request_t *request, int64_t now) {
     coll__notice_report(engine, request);
     int64_t next = now + (now - request->wait_start), middle = now + (request->deadline - now) / 2;
-    waiter->report_at = next < middle || request->deadline == COLL__NEVER ? next : middle;
-    if (waiter->report_at < now + 20 * MS)
-        waiter->report_at = COLL__NEVER;
+    request->report_at = next < middle || request->deadline == COLL__NEVER ? next : middle;
+    if (request->report_at < now + 20 * MS)
+        request->report_at = COLL__NEVER;
+}
+
+static void count_spinning(coll__engine_t *engine, const struct waiter *waiter) {
+    int64_t now = coll__now_ns(), end = now < waiter->window_end ? now : waiter->window_end;
+    if (end > waiter->start)
+        engine->counters.spin_ns += (double)(end - waiter->start);
 }
 
 static int wait_for(coll__engine_t *engine, coll_request_t *request, double timeout) {
@@ -186,25 +190,23 @@ static int wait_for(coll__engine_t *engine, coll_request_t *request, double time
         }
         if (now < waiter.window_end)
             continue;
-        if (now >= waiter.report_at)
-            report(engine, request, &waiter, now);
+        if (now >= request->report_at)
+            report(engine, request, now);
         if (engine->someone_left)
             coll__failure_left(engine);
         nap(engine, request, &waiter, now);
         if (request->state != COLL__REQUEST_ACTIVE)
             break;
-        bool signalled = park(engine, request, longest_sleep(engine, &waiter, coll__now_ns(), request->deadline));
+        bool signalled = park(engine, request, longest_sleep(engine, &waiter, request, coll__now_ns()));
         if (request->state != COLL__REQUEST_ACTIVE)
             break;
         if (engine->interruptible && (signalled || coll__now_ns() >= waiter.interrupt_at)) {
-            engine->counters.spin_ns += (double)(waiter.window_end - waiter.start);
+            count_spinning(engine, &waiter);
             return coll__error(COLL_ERR_INTERRUPTED, "%s: interrupted while waiting", coll__request_name(request));
         }
     }
-    if (waiter.start) {
-        int64_t now = coll__now_ns();
-        engine->counters.spin_ns += (double)((now < waiter.window_end ? now : waiter.window_end) - waiter.start);
-    }
+    if (waiter.start)
+        count_spinning(engine, &waiter);
     return coll__request_raise(request);
 }
 
