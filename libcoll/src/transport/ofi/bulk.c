@@ -6,7 +6,8 @@
  * of their bulk_send().
  *
  * Who gives a transfer up: the sender ends the run with a message that says so. The receiver keeps a record without the
- * buffer until the run has passed; a new transfer that takes up the id queues behind it.
+ * buffer until the run has passed; a new transfer that takes up the id queues behind it. (A receiver that never told
+ * the sender must not take up the id again: the record would wait for a run that never comes.)
  *
  * The copies on both sides run beside the kernel's own and the connection's round trips (the chunks form a pipeline),
  * and they buy three things: a caller's buffer is never libfabric's, so cancel and forget give it back at once,
