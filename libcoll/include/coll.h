@@ -241,7 +241,7 @@ int coll_post_error(coll_comm_t *comm, coll_operation_t operation, const char *m
 
 /* Symmetric memory: collectives of ranks on one node read and write it in place, whichever ranks use it, and at any
  * offset. Aligned to 64 bytes; zero at first only by accident. Local; works before coll_init() too. A forked child
- * shares it with its parent. */
+ * shares it with its parent; there coll_free() leaves it alone, and coll_alloc() gives memory of the child's own. */
 int coll_alloc(size_t bytes, void **memory);
 int coll_free(void *memory);
 

@@ -1,4 +1,5 @@
-/* The heap of symmetric memory. fallocate() is this program's own, so that memory can run out when a test wants it to. */
+/* The heap of symmetric memory. fallocate() is this program's own, so that memory can run out when a test wants it to.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -51,7 +53,7 @@ static void *alloc(size_t bytes) {
 
 static void pieces_are_aligned_and_apart(void **state) {
     (void)state;
-    static const size_t sizes[] = {0,     1,     63,    64,    65,     128,    129,     4095,    4096,       4097,
+    static const size_t sizes[] = {0,     1,     63,    64,    65,     128,    129,     4095,    4096,         4097,
                                    32768, 65535, 65536, 65537, 131072, 999999, 1 << 20, 3 << 20, (3 << 20) + 1};
     enum { SIZES = sizeof sizes / sizeof sizes[0], EACH = 3 };
     unsigned char *piece[SIZES][EACH];
@@ -163,7 +165,7 @@ static void no_memory_is_an_error(void **state) {
     char *other;
     int got = 0;
     while (coll__heap_alloc(32768, (void **)&other) == 0) { /* from slabs: one more, then none */
-        memset(other, 1, 32768); /* what was given can be written: never a SIGBUS */
+        memset(other, 1, 32768);                            /* what was given can be written: never a SIGBUS */
         got++;
     }
     assert_true(got >= 32 && got < 128);
@@ -233,6 +235,60 @@ static void retained_memory_is_left_alone(void **state) {
 
 /* ---- threads ---- */
 
+/* What a child does with its memory: exits with the number of the first thing that went wrong. */
+static int child(unsigned char *large, unsigned char *small, bool with_child) {
+    uint64_t offset;
+    if (large[0] != 1 || small[0] != 2)
+        return 1;
+    large[1] = 11; /* the parent sees that */
+    if (coll__heap_in_use() != 0 || coll__heap_find(large, 1, &offset))
+        return 2;
+    if (!coll__heap_free(large) || !coll__heap_free(small))
+        return 3;
+    unsigned char *own[3];
+    static const size_t sizes[] = {MIB, 64, 3 * MIB};
+    for (int i = 0; i < 3; i++) {
+        own[i] = alloc(sizes[i]);
+        memset(own[i], 77, sizes[i]);
+    }
+    if (large[0] != 1 || small[0] != 2)
+        return 4;
+    if (with_child) {
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(own[0][5] == 77 && coll__heap_free(own[0]) ? child(large, small, false) : 5);
+        int status;
+        if (waitpid(pid, &status, 0) != pid || status != 0 || own[0][5] != 77)
+            return 6;
+    }
+    for (int i = 0; i < 3; i++)
+        if (!coll__heap_free(own[i]))
+            return 7;
+    return 0;
+}
+
+static void a_child_shares_but_never_frees(void **state) {
+    (void)state;
+    unsigned char *large = alloc(MIB), *small = alloc(64);
+    size_t before = coll__heap_in_use(), capacity;
+    memset(large, 1, MIB);
+    memset(small, 2, 64);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(child(large, small, true));
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(large[0], 1);
+    assert_int_equal(large[1], 11);
+    assert_int_equal(large[MIB - 1], 1);
+    assert_int_equal(small[0], 2);
+    assert_int_equal(coll__heap_in_use(), before);
+    assert_true(coll__heap_fd(&capacity) >= 0);
+    assert_true(coll__heap_free(large) && coll__heap_free(small));
+}
+
 static void *churn(void *arg) {
     enum { KEPT = 16, ROUNDS = 3000 };
     unsigned state = (unsigned)(uintptr_t)arg, wrong = 0;
@@ -242,7 +298,8 @@ static void *churn(void *arg) {
         state = state * 1103515245 + 12345;
         int i = (int)(state >> 16) % KEPT;
         if (kept[i]) {
-            wrong += kept[i][0] != (unsigned char)(uintptr_t)arg || kept[i][bytes[i] - 1] != (unsigned char)(uintptr_t)arg;
+            wrong +=
+                kept[i][0] != (unsigned char)(uintptr_t)arg || kept[i][bytes[i] - 1] != (unsigned char)(uintptr_t)arg;
             wrong += !coll__heap_free(kept[i]);
         }
         bytes[i] = state >> 8 & 1 ? 1 + (state >> 20) % 5000 : 65536 + (state >> 20) * 64;
@@ -287,6 +344,7 @@ int main(void) {
         cmocka_unit_test(no_memory_is_an_error),
         cmocka_unit_test(places_are_found),
         cmocka_unit_test(retained_memory_is_left_alone),
+        cmocka_unit_test(a_child_shares_but_never_frees),
     };
     return cmocka_run_group_tests_name("heap", tests, NULL, NULL);
 }

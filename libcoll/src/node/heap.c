@@ -39,23 +39,61 @@ struct piece {
     UT_hash_handle hh;
 };
 
+/* The heap of a process that this one was forked from. It stays mapped, so that its arrays can be read and written here
+ * too, but only its owner hands out and frees. */
+struct inherited {
+    const char *base;
+    size_t capacity;
+    struct inherited *next;
+};
+
 static struct {
     pthread_mutex_t lock;
-    bool tried;
+    bool tried, watches_forks;
     int fd;
     _Atomic(char *) base; /* set last: coll__heap_find() reads it without the lock */
     size_t capacity, page, in_use;
     struct range *free_ranges;
     struct piece *pieces; /* handed out, by offset */
     struct piece *free_pieces[CLASSES];
+    struct inherited *bequest; /* this heap, for a child */
+    struct inherited *inherited;
 } heap = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
 static size_t round_up(size_t bytes, size_t to) {
     return (bytes + to - 1) / to * to;
 }
 
+static void before_fork(void) {
+    pthread_mutex_lock(&heap.lock);
+}
+
+static void after_fork_in_parent(void) {
+    pthread_mutex_unlock(&heap.lock);
+}
+
+/* The child begins without a heap; the parent's bookkeeping, of which the copy says less and less, is left alone. */
+static void after_fork_in_child(void) {
+    if (heap.bequest) {
+        LL_PREPEND(heap.inherited, heap.bequest);
+        heap.bequest = NULL;
+        close(heap.fd);
+        heap.fd = -1;
+        heap.base = NULL;
+        heap.in_use = 0;
+        heap.free_ranges = NULL;
+        heap.pieces = NULL;
+        memset(heap.free_pieces, 0, sizeof heap.free_pieces);
+    }
+    heap.tried = false;
+    pthread_mutex_unlock(&heap.lock);
+}
+
 /* As large as the machine's memory: only an address range, no memory. */
 static int make_heap(void) {
+    if (!heap.watches_forks && pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0)
+        return -1;
+    heap.watches_forks = true;
     struct sysinfo info;
     if (sysinfo(&info) != 0)
         return -1;
@@ -67,15 +105,19 @@ static int make_heap(void) {
     if (fd < 0)
         return -1;
     struct range *all = malloc(sizeof *all);
+    struct inherited *bequest = malloc(sizeof *bequest);
     void *base = MAP_FAILED;
-    if (all && ftruncate(fd, (off_t)heap.capacity) == 0)
+    if (all && bequest && ftruncate(fd, (off_t)heap.capacity) == 0)
         base = mmap(NULL, heap.capacity, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (base == MAP_FAILED) {
         free(all);
+        free(bequest);
         close(fd);
         return -1;
     }
     *all = (struct range){.offset = 0, .bytes = heap.capacity};
+    *bequest = (struct inherited){.base = base, .capacity = heap.capacity};
+    heap.bequest = bequest;
     DL_APPEND(heap.free_ranges, all);
     heap.fd = fd;
     atomic_store_explicit(&heap.base, base, memory_order_release);
@@ -214,10 +256,19 @@ int coll__heap_alloc(size_t bytes, void **memory) {
     return status;
 }
 
+static bool is_inherited(const void *memory) {
+    const struct inherited *heap_of_parent;
+    LL_FOREACH(heap.inherited, heap_of_parent) {
+        if ((uintptr_t)memory - (uintptr_t)heap_of_parent->base < heap_of_parent->capacity)
+            return true;
+    }
+    return false;
+}
+
 bool coll__heap_free(void *memory) {
     uint64_t place;
     if (!coll__heap_find(memory, 1, &place))
-        return false;
+        return is_inherited(memory);
     size_t offset = place;
     struct piece *piece;
     pthread_mutex_lock(&heap.lock);

@@ -15,7 +15,8 @@
 /* Aligned to 64 bytes, from 64 KiB on to a page. COLL_ERR_MEMORY; COLL_ERR_UNSUPPORTED where there can be no such heap.
  */
 int coll__heap_alloc(size_t bytes, void **memory);
-bool coll__heap_free(void *memory); /* false: it is not a piece of the heap */
+/* False: it is not a piece of the heap. What a forked child has from its parent stays as it is. */
+bool coll__heap_free(void *memory);
 
 /* The piece that `memory` lies in is never given to anybody else: a peer that an operation has given up on may still
  * write to it. */
