@@ -73,7 +73,8 @@ static void the_interface_follows_the_address_where_ranks_meet(void **state) {
     for (size_t i = 0; i < sizeof loopback / sizeof *loopback; i++) {
         strcpy(local.addr, loopback[i]);
         assert_int_equal(probe(&local), 1);
-        assert_non_null(strstr(detail, " at 127."));
+        /* Debian's /etc/hosts gives localhost both addresses, and the resolver ::1 first. */
+        assert_true(strstr(detail, " at 127.") != NULL || strstr(detail, " at ::1") != NULL);
     }
     strcpy(local.addr, "no-such-host.invalid");
     assert_int_equal(probe(&local), 1);
