@@ -14,6 +14,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "transport/ofi/interface.h"
 #include "transport/ofi/ofi.h"
 
@@ -62,6 +63,9 @@ static void ofi_close(coll__transport_t *transport) {
     coll__ofi_t *ofi = of(transport);
     /* A child after fork shares the connections: closing them there would end the parent's. */
     if (ofi->process == getpid()) {
+        if (ofi->strangers)
+            coll__log(COLL__LOG_WARN, "%llu messages that no rank of this job sent were dropped",
+                      (unsigned long long)ofi->strangers);
         for (int peer = 0; peer < ofi->world_size; peer++) {
             coll__ofi_bulk_forget(ofi, peer);
             coll__ofi_packets_forget(ofi, peer);
@@ -94,6 +98,7 @@ static int ofi_open(const coll__transport_args_t *args, coll__transport_t **tran
         ofi_close(&ofi->base);
         return status;
     }
+    coll__log(COLL__LOG_DEBUG, "libfabric has %zu KiB of message buffers", ofi->memory / 1024);
     *transport = &ofi->base;
     return COLL_SUCCESS;
 }
