@@ -247,6 +247,9 @@ static void test_rank_outside_size(void **state) {
     setup(NULL);
     SET("COLL_RANK=0", "WORLD_SIZE=0");
     refuses("WORLD_SIZE is 0, allowed are integers from 1 up");
+    setup(NULL);
+    SET("RANK=0", "WORLD_SIZE=1048577");
+    refuses("WORLD_SIZE is 1048577, allowed are at most 1048576");
 }
 
 static void test_wrong_alias(void **state) {

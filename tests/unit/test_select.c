@@ -106,6 +106,8 @@ static void test_bad_rules(void **state) {
     assert_config_error(coll__rules_create("", "/no/such/file", &rules),
                         "COLL_TUNE_FILE: /no/such/file cannot be read: No such");
     assert_config_error(coll__rules_create("", "/tmp", &rules), "COLL_TUNE_FILE: /tmp cannot be read: Is a directory");
+    assert_config_error(coll__rules_create("", "/dev/zero", &rules),
+                        "COLL_TUNE_FILE: /dev/zero is a device or a pipe, allowed is a file");
     WRITE_FILE("barrier:linear\n\n# fine\nbarrier:lineal\n");
     assert_config_error(coll__rules_create("", path, &rules), "line 4: rule \"barrier:lineal\"");
     remove_file(NULL);

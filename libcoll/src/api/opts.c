@@ -16,6 +16,9 @@ static int parse_address(const char *text, coll__env_t *env) {
     if (!colon || colon == text || *end || colon[1] == 0 || port < 1 || port > 65535)
         return coll__error(COLL_ERR_ARG, "address is \"%s\", allowed is host:port with a port of 1 to 65535", text);
     size_t length = (size_t)(colon - text);
+    if (length >= sizeof env->addr)
+        return coll__error(COLL_ERR_ARG, "address has a host of %zu characters, allowed are %zu", length,
+                           sizeof env->addr - 1);
     if (text[0] == '[' && text[length - 1] == ']') { /* [::1]:4000 */
         text++;
         length -= 2;
@@ -31,6 +34,8 @@ int coll__opts_apply(const coll_init_opts_t *opts, coll__env_t *env) {
     if (opts->rank >= 0) {
         if (opts->size < 1 || opts->rank >= opts->size)
             return coll__error(COLL_ERR_ARG, "rank is %d, allowed are 0 to size-1 = %d", opts->rank, opts->size - 1);
+        if (opts->size > COLL__MOST_RANKS)
+            return coll__error(COLL_ERR_ARG, "size is %d, allowed are 1 to %d", opts->size, COLL__MOST_RANKS);
         env->rank = opts->rank;
         env->size = opts->size;
     }

@@ -171,6 +171,8 @@ static int check_job(const coll__env_t *env) {
     text_in_force(VARIABLE_size, &size_name);
     if (env->size == 0)
         return coll__error(COLL_ERR_CONFIG, "%s is 0, allowed are integers from 1 up", size_name);
+    if (env->size > COLL__MOST_RANKS)
+        return coll__error(COLL_ERR_CONFIG, "%s is %d, allowed are at most %d", size_name, env->size, COLL__MOST_RANKS);
     int status = check_pair(VARIABLE_rank, env->rank >= 0, VARIABLE_size, env->size > 0);
     if (status == 0)
         status = check_pair(VARIABLE_addr, env->addr[0] != '\0', VARIABLE_port, env->port > 0);

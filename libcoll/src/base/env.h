@@ -19,6 +19,8 @@ typedef int coll__env_flag;
 typedef int coll__env_spin; /* microseconds, or COLL__SPIN_AUTO */
 typedef int coll__env_choice_transport, coll__env_choice_hier, coll__env_choice_progress, coll__env_choice_log;
 typedef char coll__env_text[1024];
+
+enum { COLL__MOST_RANKS = 1 << 20 };
 typedef char coll__env_secret[1024]; /* a text that is never shown */
 
 #include "base/env_table.h"

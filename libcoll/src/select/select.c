@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct coll__rules {
     coll__rule_t *rules; /* in order of precedence; the built-in ones last */
@@ -46,6 +47,9 @@ static int add_variable(coll__rules_t *rules, const char *text) {
 }
 
 static int add_file(coll__rules_t *rules, const char *path) {
+    struct stat kind;
+    if (stat(path, &kind) == 0 && !S_ISREG(kind.st_mode) && !S_ISDIR(kind.st_mode)) /* that might never end */
+        return coll__error(COLL_ERR_CONFIG, "COLL_TUNE_FILE: %s is a device or a pipe, allowed is a file", path);
     FILE *file = fopen(path, "re");
     if (!file)
         return coll__error(COLL_ERR_CONFIG, "COLL_TUNE_FILE: %s cannot be read: %s", path, strerror(errno));
