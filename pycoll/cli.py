@@ -155,13 +155,14 @@ def bench(breakdown: bool, source: str | None, output: str, rst: str | None, **c
 
     _loaded()
     from .bench import command
+    from .bench.breakdown import measure as measure_breakdown
     from .bench.job import JobError
 
     page = Path(rst) if rst else None
     try:
         settings = command.make_settings(**choices)
         if breakdown:
-            command.show_breakdown(command.measure_breakdown())
+            command.show_breakdown(measure_breakdown())
             return
         if source:
             code = command.again(Path(source), Path(output), page)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,15 +15,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from . import page, plot, report, settings
+from . import breakdown, page, plot, report, settings
 from .figures import OURS
-from .job import Job
-from .libraries import LIBRARIES
-from .measure import Progress, Results, figures_of_machine, run
+from .measure import INTERRUPTED, Progress, Results, figures_of_machine, run
 from .workers.operations import OPERATIONS
 
-BREAKDOWN = {"action": "breakdown", "rounds": 101, "inner": 200}
-BREAKDOWN_RANKS = 2
 TELL = 20.0  # seconds between lines about the progress
 WIDE = 160  # columns, for a file or a pipe
 
@@ -74,16 +71,19 @@ def bench(choices: settings.Settings, output: Path, rst: Path | None) -> int:
             raise ValueError("--rst needs matplotlib: pip install 'pycoll[bench]'")
         console.print("There will be no plot: matplotlib is not installed (pip install 'pycoll[bench]')")
     output.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, _interrupt)  # whoever ends a run gets its figures and leaves nobody behind
     figures = figures_of_machine(choices)
     console.print(report.machine_text(figures), soft_wrap=True)
     _show(console, "Flags between cores, and copies: the least that anything can take", *report.bare_table(figures))
-    figures["breakdown"] = measure_breakdown()
+    figures["breakdown"] = breakdown.measure()
     show_breakdown(figures["breakdown"])
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Bar(*columns, console=Console(stderr=True)) as bar:
         results = run(choices, _Shown(bar), figures)
     show(results)
     finish(results, output, rst)
+    if INTERRUPTED in results["problems"]:
+        return 128 + signal.SIGINT
     return 1 if any(problem.startswith(OURS) for problem in results["problems"]) else 0
 
 
@@ -95,18 +95,8 @@ def again(folder: Path, output: Path, rst: Path | None) -> int:
     return 0
 
 
-def measure_breakdown() -> list[dict[str, Any]]:
-    """Where the time goes between Python and the flag, as rank 0 sees it."""
-    job = Job(LIBRARIES[OURS], BREAKDOWN_RANKS, Path())
-    try:
-        rows: list[dict[str, Any]] = job.ask(60, [BREAKDOWN] * BREAKDOWN_RANKS)[0]
-        return rows
-    finally:
-        job.close()
-
-
 def show_breakdown(rows: list[dict[str, Any]]) -> None:
-    title = f"The way through Python: an allreduce of 8 bytes on {BREAKDOWN_RANKS} ranks"
+    title = f"The way through Python: an allreduce of 8 bytes on {breakdown.RANKS} ranks"
     _show(_console(), title, *report.breakdown_table(rows))
 
 
@@ -124,18 +114,22 @@ def show(results: Results) -> None:
 
 
 def finish(results: Results, output: Path, rst: Path | None) -> None:
-    """The files."""
+    """The files. Where nothing was measured there is nothing to draw."""
     console = _console()
     tables = report.Tables(results)
     paths = report.save(tables, output)
-    if _can_draw():
+    if _can_draw() and tables.summary:
         drawings = [output / "bench.png", output / "bench.svg"]
         plot.draw(tables, drawings)
         paths += drawings
-    if rst:
+    if rst and tables.summary:
         paths += page.write(tables, rst)
     for path in paths:
         console.print(str(path), soft_wrap=True)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def _can_draw() -> bool:

@@ -120,10 +120,14 @@ class Job:
         said = self._log().read_text(errors="replace").strip()[-LAST_WORDS:]
         return JobError(f"{self.library.name} on {self.ranks} ranks: {what}" + (f"\n{said}" if said else ""))
 
-    def close(self, kill: bool = False) -> None:
-        """Ends the ranks: they go when the driver hangs up, or are killed."""
+    def hang_up(self) -> None:
+        """Tells the ranks that there is nothing more to do."""
         for connection in self._connections:
             connection.close()
+
+    def close(self, kill: bool = False) -> None:
+        """Ends the ranks: they go when the driver hangs up, or are killed."""
+        self.hang_up()
         try:
             self._process.wait(0 if kill else END)
         except subprocess.TimeoutExpired:

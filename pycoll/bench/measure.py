@@ -19,8 +19,11 @@ from .workers.operations import OPERATIONS
 
 SAMPLE_US, LONG_US = 100.0, 5_000.0
 MAX_INNER, MAX_SAMPLES, MAX_WARMUP = 1000, 200, 1000
+TRIALS = ((1, 1, 50_000), (1, 5, SAMPLE_US), (20, 5, 0))  # calls, samples, and the time beyond which they will do
 PATIENCE = 60.0  # seconds for a block beyond what it should take
-MEMORY_SHARE = 0.5  # of the memory that is free may be in the buffers of one cell
+MEMORY, MEMORY_SHARE = 2 << 30, 0.5  # bytes in the arrays of one cell, and part of what is free
+
+INTERRUPTED = "interrupted: the rest"
 
 Results = dict[str, Any]
 
@@ -54,7 +57,7 @@ class Progress:
 
 
 def run(settings: Settings, progress: Progress, figures: dict[str, Any]) -> Results:
-    """Measures; `figures` are those of figures_of_machine()."""
+    """Measures; `figures` are those of figures_of_machine(). Interrupted, it gives what there is."""
     results: Results = {
         **figures,
         "settings": {
@@ -72,8 +75,11 @@ def run(settings: Settings, progress: Progress, figures: dict[str, Any]) -> Resu
         results["libraries"][library.name] = state if library in libraries else "not asked for"
     present = [library for library in libraries if results["libraries"][library.name] == "installed"]
     progress.start(sum(len(list(settings.cells(ranks))) for ranks in settings.ranks) * (settings.rounds + 1))
-    for ranks in settings.ranks:
-        _Section(settings, progress, results, ranks).run(present)
+    try:
+        for ranks in settings.ranks:
+            _Section(settings, progress, results, ranks).run(present)
+    except KeyboardInterrupt:
+        results["problems"].append(INTERRUPTED)
     return results
 
 
@@ -100,6 +106,9 @@ class _Section:
                 if self._fits(cell):
                     self._measure(cell)
         finally:
+            # All at once: hung up on one by one, those that are last would have to wait for the first.
+            for job in self._jobs.values():
+                job.hang_up()
             for job in self._jobs.values():
                 job.close()
 
@@ -149,14 +158,14 @@ class _Section:
                     )
 
     def _try(self, entry: Entry, cell: Cell) -> float | None:
-        """About how long a call takes, in microseconds: more exactly, the faster it is."""
-        found = None
-        for inner in (1, 20):
-            us = self._block(entry, cell, Plan(inner, 1, 0, 0))
+        """About how long a call takes, in microseconds; least disturbed, so the least of some. Slow calls are few."""
+        found = math.inf
+        for inner, samples, enough in TRIALS:
+            us = self._block(entry, cell, Plan(inner, samples, 0, 0))
             if us is None:
                 return None
-            found = us[0]
-            if found > SAMPLE_US:
+            found = min(found, *us)
+            if found > enough:
                 break
         return found
 
@@ -195,10 +204,12 @@ class _Section:
 
     def _fits(self, cell: Cell) -> bool:
         blocks = 1 + len(OPERATIONS[cell.operation].result(cell.ranks))
-        needed, free = blocks * cell.ranks * cell.nbytes, _free_memory()
-        if needed <= MEMORY_SHARE * free:
+        needed, allowed = blocks * cell.ranks * cell.nbytes, min(MEMORY, int(MEMORY_SHARE * _free_memory()))
+        if needed <= allowed:
             return True
-        self._note(self._what(cell, f"left out: its arrays need {size_text(needed)}B, and {size_text(free)}B are free"))
+        self._note(
+            self._what(cell, f"left out: its arrays need {size_text(needed)}B, and {size_text(allowed)}B are allowed")
+        )
         return False
 
     def _what(self, cell: Cell, doing: str) -> str:

@@ -7,12 +7,15 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
+import uuid
+from pathlib import Path
 
 import pytest
 from launch_support import PYCOLL
 
-from pycoll.bench import bare, figures, page, report, settings
-from pycoll.bench.command import BREAKDOWN, make_settings, measure_breakdown
+from pycoll.bench import bare, breakdown, figures, page, report, settings
+from pycoll.bench.command import make_settings
 from pycoll.bench.job import Job, JobError
 from pycoll.bench.libraries import LIBRARIES, WORKERS, Library
 from pycoll.bench.measure import LONG_US, MAX_INNER, MAX_SAMPLES, plan
@@ -157,7 +160,7 @@ def check_files(folder, cells):
     raw = json.loads((folder / "raw.json").read_text())
     samples = rows_of(folder / "raw.csv")
     assert len(samples) == sum(len(block["us"]) for block in raw["blocks"])
-    assert len(raw["blocks"]) == cells * raw["settings"]["rounds"]
+    assert len(raw["blocks"]) == cells * raw["settings"]["rounds"], raw["problems"]
     summary = rows_of(folder / "summary.csv")
     assert len(summary) == len(json.loads((folder / "summary.json").read_text())["summary"]) == cells
     for row in summary:
@@ -259,6 +262,43 @@ def test_a_late_rank_is_noticed(tmp_path):
     assert all(us >= 50_000 for block in raw["blocks"] for us in block["us"])
 
 
+def marked(mark):
+    """Processes with this mark in their environment."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark.encode() in entry.read_bytes():
+                found.append((entry.parent / "cmdline").read_bytes())
+        except OSError:
+            continue
+    return found
+
+
+def test_an_interrupted_run_gives_what_it_has(tmp_path):
+    folder, mark = tmp_path / "out", f"COLL_TEST_MARK={uuid.uuid4().hex}"
+    choices = ["--ranks", "3", "--rounds", "100000", "--peers", "none", "--ops", "allreduce", "--sizes", "8,16"]
+    process = subprocess.Popen(
+        [*PYCOLL, "bench", "-o", str(folder), *choices],
+        env={**os.environ, **dict([mark.split("=")])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while sum(b"worker_pycoll.py" in command for command in marked(mark)) < 3 + 2:  # the launcher and its agent too
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(2)
+        process.terminate()
+        said = process.communicate(timeout=40)[0]
+    finally:
+        process.kill()
+    assert process.returncode == 130 and "interrupted" in said, said
+    assert all("interrupted" in problem for problem in json.loads((folder / "raw.json").read_text())["problems"])
+    assert marked(mark) == []
+
+
 @pytest.mark.parametrize(
     "arguments, words",
     [
@@ -342,12 +382,20 @@ def test_the_maximum_is_over_the_ranks(tmp_path):
 
 
 def test_the_breakdown_adds_up(monkeypatch):
-    monkeypatch.setitem(BREAKDOWN, "rounds", 3)
-    rows = measure_breakdown()
+    monkeypatch.setattr(breakdown, "ROUNDS", 1)
+    rows = breakdown.measure()
     for call in {row["call"] for row in rows}:
         *parts, whole = [row["ns"] for row in rows if row["call"] == call]
         assert len(parts) >= 3 and sum(parts) == pytest.approx(whole)
         assert all(ns > 0 for ns in parts[:-1]) and whole > 0
+
+
+def test_a_loop_in_python_is_subtracted():
+    ns = {"empty": 10, "crossing": 60, "buffers": 110, "codes": 50, "c": 100}
+    ns |= {"python": 510, "c persistent": 90, "python persistent": 210}
+    rows = [(row["part"], row["ns"]) for row in breakdown.rows(ns)]
+    assert [value for _, value in rows] == [100, 40, 50, 100, 210, 500, 50, 90, 60, 200]
+    assert [part for part, _ in rows if part in ("rest", "all of it")] == ["rest", "all of it"] * 2
 
 
 def test_workers_need_no_pycoll():

@@ -1,8 +1,6 @@
-"""Where the nanoseconds of an allreduce of 8 bytes go between Python and the flag.
+"""The parts of an allreduce of 8 bytes between Python and the flag, each in a loop of its own, in turns.
 
-Each part is measured in a loop of its own, the parts in turn, round after round; the median counts. The time of an
-empty loop is subtracted. What no part explains is the rest: the method call, the checks of the arguments, and what the
-parts cost more together than alone.
+What becomes of the figures is in pycoll.bench.breakdown.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from itertools import repeat
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -22,8 +19,8 @@ from pycoll.buffers import DTYPE_CODES
 from pycoll.ops import OP_CODES
 
 
-def breakdown(library: Any, rounds: int, inner: int) -> list[dict[str, Any]]:
-    """Rows {"call", "part", "ns"}; all ranks take part."""
+def measure_parts(library: Any, rounds: int, inner: int) -> dict[str, list[float]]:
+    """Nanoseconds of each part, round by round; all ranks take part."""
     comm = pycoll.world()
     x, out = np.ones(1), np.empty(1)
     persistent = comm.allreduce_init(x, out)
@@ -62,31 +59,7 @@ def breakdown(library: Any, rounds: int, inner: int) -> list[dict[str, Any]]:
         for name, part in parts.items():
             comm.barrier()
             times[name].append(part())
-    ns = {name: median(values[1:] or values) for name, values in times.items()}
-    for name in ("crossing", "buffers", "codes", "python", "python persistent"):
-        ns[name] -= ns["empty"]
-    return [
-        *rows(
-            "comm.allreduce(x, out)",
-            ns["python"],
-            {
-                "two ffi.from_buffer": ns["buffers"],
-                "codes of dtype and op": ns["codes"],
-                "one crossing of the border by cffi": ns["crossing"],
-                "coll_allreduce in C": ns["c"],
-            },
-        ),
-        *rows(
-            "p(), persistent",
-            ns["python persistent"],
-            {"one crossing of the border by cffi": ns["crossing"], "coll_run in C": ns["c persistent"]},
-        ),
-    ]
-
-
-def rows(call: str, whole: float, parts: dict[str, float]) -> list[dict[str, Any]]:
-    listed = {**parts, "rest": whole - sum(parts.values()), "all of it": whole}
-    return [{"call": call, "part": part, "ns": ns} for part, ns in listed.items()]
+    return times
 
 
 def timed(function: Callable[[], None], inner: int) -> float:

@@ -4,7 +4,7 @@ import sys
 from functools import partial
 
 import numpy as np
-from breaking_down import breakdown
+from breaking_down import measure_parts
 from measuring import NotOffered, serve
 
 import pycoll
@@ -42,4 +42,4 @@ class Pycoll:
         return calls[operation](x, out), x if operation == "broadcast" else out
 
 
-serve(Pycoll(), sys.argv[1], breakdown=breakdown)
+serve(Pycoll(), sys.argv[1], measure_parts=measure_parts)
