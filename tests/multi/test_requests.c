@@ -1,4 +1,5 @@
-/* The lives of requests and communicators: freed in every order, in flight or not, interrupted, and over the end of the library. */
+/* The lives of requests and communicators: freed in every order, in flight or not, interrupted, and over the end of the
+ * library. */
 #include <coll.h>
 #include <dirent.h>
 #include <malloc.h>
@@ -24,7 +25,8 @@ static double wall(void) {
 static int open_fds(void) {
     DIR *dir = opendir("/proc/self/fd");
     int count = 0;
-    while (readdir(dir)) count++;
+    while (readdir(dir))
+        count++;
     closedir(dir);
     return count;
 }
@@ -38,7 +40,8 @@ static int persistent_outlives(int rank, int size, void *arg) {
     coll_comm_t *world, *comm;
     coll_request_t *request;
     double x[COUNT], y[COUNT];
-    for (int i = 0; i < COUNT; i++) x[i] = rank + i;
+    for (int i = 0; i < COUNT; i++)
+        x[i] = rank + i;
     coll__check_ok(coll_init(NULL, &world));
     coll__check_ok(coll_comm_dup(world, &comm));
     coll__check_ok(coll_allreduce_init(x, y, COUNT, COLL_FLOAT64, COLL_SUM, comm, &request));
@@ -48,7 +51,8 @@ static int persistent_outlives(int rank, int size, void *arg) {
     coll__check_ok(coll_start(request));
     coll__check_ok(coll_comm_free(comm)); /* in flight */
     coll__check_ok(coll_wait(request, 10));
-    for (int i = 0; i < COUNT; i++) coll__check(y[i] == size * (size - 1) / 2 + size * i);
+    for (int i = 0; i < COUNT; i++)
+        coll__check(y[i] == size * (size - 1) / 2 + size * i);
     coll__check(coll_start(request) == COLL_ERR_CLOSED);
     coll__check_ok(coll_wait(request, 10)); /* still what it was */
     coll__check(coll_barrier(comm) == COLL_ERR_CLOSED);
@@ -58,31 +62,38 @@ static int persistent_outlives(int rank, int size, void *arg) {
     return 0;
 }
 
-/* A request and its communicator are let go while peers have not begun; their results are right all the same. `arg`: the rules. */
+/* A request and its communicator are let go while peers have not begun; their results are right all the same. `arg`:
+ * the rules. */
 static int freed_in_flight(int rank, int size, void *arg) {
-    if (arg) setenv("COLL_TUNE", arg, 1);
+    if (arg)
+        setenv("COLL_TUNE", arg, 1);
     coll_comm_t *world, *comm;
     coll__check_ok(coll_init(NULL, &world));
     for (int round = 0; round < 20; round++) {
         static double x[COUNT], y[COUNT]; /* a freed request's buffers must stay */
         coll_request_t *request, *barrier;
         coll__check_ok(coll_barrier(world));
-        for (int i = 0; i < COUNT; i++) x[i] = rank + i + round;
+        for (int i = 0; i < COUNT; i++)
+            x[i] = rank + i + round;
         coll__check_ok(coll_comm_dup(world, &comm));
-        if (rank == round % size) usleep(2000);
+        if (rank == round % size)
+            usleep(2000);
         coll__check_ok(coll_iallreduce(x, y, COUNT, COLL_FLOAT64, COLL_SUM, comm, &request));
         coll__check_ok(coll_ibarrier(comm, &barrier));
-        if (round % 2) coll__check_ok(coll_comm_free(comm));
+        if (round % 2)
+            coll__check_ok(coll_comm_free(comm));
         if (rank % 2) {
             coll__check_ok(coll_request_free(request));
         } else {
             coll__check_ok(coll_wait(request, 5));
-            for (int i = 0; i < COUNT; i++) coll__check(y[i] == size * (size - 1) / 2 + size * (i + round));
+            for (int i = 0; i < COUNT; i++)
+                coll__check(y[i] == size * (size - 1) / 2 + size * (i + round));
             coll__check_ok(coll_request_free(request));
         }
         coll__check_ok(coll_wait(barrier, 5)); /* the allreduce has ended everywhere: it comes before */
         coll__check_ok(coll_request_free(barrier));
-        if (round % 2 == 0) coll__check_ok(coll_comm_free(comm));
+        if (round % 2 == 0)
+            coll__check_ok(coll_comm_free(comm));
     }
     coll__check_ok(coll_barrier(world));
     coll__check_ok(coll_finalize());
@@ -102,10 +113,12 @@ static int many_splits(int rank, int size, void *arg) {
         coll__check_ok(coll_comm_split(world, color, -rank, &comm));
         coll__check_ok(coll_allreduce(&rank, &sum, 1, COLL_INT32, COLL_SUM, comm));
         int expected = 0;
-        for (int i = 0; i < size; i++) expected += round % 3 == 0 || i % 2 == rank % 2 ? i : 0;
+        for (int i = 0; i < size; i++)
+            expected += round % 3 == 0 || i % 2 == rank % 2 ? i : 0;
         coll__check(sum == expected);
         int place = (round * 7 + rank) % 4; /* another order on each rank */
-        if (kept[place]) coll__check_ok(coll_comm_free(kept[place]));
+        if (kept[place])
+            coll__check_ok(coll_comm_free(kept[place]));
         kept[place] = comm;
         if (round == 100) {
             before = mallinfo2().uordblks;
@@ -114,7 +127,8 @@ static int many_splits(int rank, int size, void *arg) {
     }
     size_t after = mallinfo2().uordblks;
     coll__check(open_fds() == fds);
-    if (after > before + 65536) fprintf(stderr, "%zu bytes in use after 100 splits, %zu after 400\n", before, after);
+    if (after > before + 65536)
+        fprintf(stderr, "%zu bytes in use after 100 splits, %zu after 400\n", before, after);
     coll__check(after <= before + 65536);
     coll__check_ok(coll_finalize());
     return 0;
@@ -124,14 +138,16 @@ static int many_splits(int rank, int size, void *arg) {
 
 static int finalized_in_flight(int rank, int size, void *arg) {
     (void)size;
-    if (arg) setenv("COLL_TUNE", arg, 1);
+    if (arg)
+        setenv("COLL_TUNE", arg, 1);
     coll_comm_t *world;
     coll_request_t *request, *recv;
     static double x[COUNT], y[COUNT];
     static char never[10];
     coll__check_ok(coll_init(NULL, &world));
     coll__check_ok(coll_barrier(world));
-    if (rank == 0) coll__check_ok(coll_iallreduce(x, y, COUNT, COLL_FLOAT64, COLL_SUM, world, &request)); /* alone */
+    if (rank == 0)
+        coll__check_ok(coll_iallreduce(x, y, COUNT, COLL_FLOAT64, COLL_SUM, world, &request)); /* alone */
     coll__check_ok(coll_irecv(never, sizeof never, COLL_INT8, COLL_ANY_SOURCE, 3, world, &recv));
     double start = wall();
     coll__check_ok(coll_finalize());
@@ -164,7 +180,8 @@ static int two_wait(int rank, int size, void *arg) {
         coll_request_t *request;
         pthread_t thread;
         void *status;
-        if (rank == round % 2) usleep(round * 500);
+        if (rank == round % 2)
+            usleep(round * 500);
         coll__check_ok(coll_ibarrier(world, &request));
         coll__check(pthread_create(&thread, NULL, wait_in_thread, request) == 0);
         coll__check_ok(coll_wait(request, 10));
@@ -208,7 +225,8 @@ static int resumed(int rank, int size, void *arg) {
         coll__check_ok(resume_all(world, status, &interruptions));
         coll__check(interruptions >= 1 && interruptions <= 4);
         interruptions = 0;
-        coll__check_ok(resume_all(world, coll_recv(&value, 1, COLL_INT32, COLL_ANY_SOURCE, 9, &got, world), &interruptions));
+        coll__check_ok(
+            resume_all(world, coll_recv(&value, 1, COLL_INT32, COLL_ANY_SOURCE, 9, &got, world), &interruptions));
         coll__check(value == 5 && got.source == 0 && got.tag == 9 && got.bytes == sizeof value);
         coll__check(interruptions >= 1 && interruptions <= 4);
         coll__check(coll_resume(world) == COLL_ERR_STATE);
@@ -229,7 +247,8 @@ static int timed_out_between(int rank, int size, void *arg) {
         coll__check_ok(coll_set_interruptible(1));
         coll__check_ok(coll_comm_set_timeout(world, 1));
         coll__check(resume_all(world, coll_barrier(world), &interruptions) == COLL_ERR_TIMEOUT);
-        coll__check(interruptions >= 1 && wall() - start > 0.9 && wall() - start < 4); /* one deadline for all its parts */
+        coll__check(interruptions >= 1 && wall() - start > 0.9 &&
+                    wall() - start < 4); /* one deadline for all its parts */
     }
     coll__check(coll__ranks_meet(20) == 0);
     coll__check_ok(coll_finalize());
@@ -250,7 +269,8 @@ static int abandoned(int rank, int size, void *arg) {
     } else {
         usleep(800 * 1000);
         int status = coll_barrier(world);
-        if (status == 0) status = coll_barrier(world); /* the one given up had been entered: it may count */
+        if (status == 0)
+            status = coll_barrier(world); /* the one given up had been entered: it may count */
         coll__check(status == COLL_ERR_PEER);
         coll__check(strstr(coll_error_message(), "the user had enough") != NULL);
     }
@@ -286,7 +306,8 @@ static void *receive_in_thread(void *arg) {
     for (int i = 0; i < 3; i++) {
         int value = -1;
         int status = coll_recv(&value, 1, COLL_INT32, 1 - caller->rank, 4, NULL, caller->comm);
-        if (resume_all(caller->comm, status, &caller->interruptions) != 0 || value != i) caller->wrong++;
+        if (resume_all(caller->comm, status, &caller->interruptions) != 0 || value != i)
+            caller->wrong++;
     }
     return NULL;
 }
@@ -302,7 +323,8 @@ static int interrupted_threads(int rank, int size, void *arg) {
     struct caller caller = {.comm = world, .rank = rank};
     coll__check(pthread_create(&thread, NULL, receive_in_thread, &caller) == 0);
     for (int i = 0; i < 3; i++) {
-        if (rank == 0) usleep(600 * 1000);
+        if (rank == 0)
+            usleep(600 * 1000);
         coll__check_ok(resume_all(world, coll_barrier(world), &interruptions));
         coll__check_ok(resume_all(world, coll_send(&i, 1, COLL_INT32, 1 - rank, 4, world), &interruptions));
     }
@@ -325,7 +347,8 @@ static int bad_calls(int rank, int size, void *arg) {
     double x[2] = {1, 2}, y[2];
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < IN_A_ROW; i++) {
-            if (rank == 1) usleep(3000); /* the others are in the call already */
+            if (rank == 1)
+                usleep(3000); /* the others are in the call already */
             coll__check(coll_allreduce(x, y, 2, COLL_FLOAT64, rank == 1 ? COLL_BAND : COLL_SUM, world) ==
                         (rank == 1 ? COLL_ERR_TYPE : COLL_ERR_PEER));
         }
@@ -365,16 +388,15 @@ static int two_mismatches(int rank, int size, void *arg) {
     return 0;
 }
 
-#define RANKS_TEST(name, body, ranks, arg)                              \
-    static void name(void **state) {                                    \
-        (void)state;                                                    \
-        assert_int_equal(coll__fork_ranks(ranks, 60.0, body, arg), 0);  \
+#define RANKS_TEST(name, body, ranks, arg)                             \
+    static void name(void **state) {                                   \
+        (void)state;                                                   \
+        assert_int_equal(coll__fork_ranks(ranks, 60.0, body, arg), 0); \
     }
 
 RANKS_TEST(test_persistent_outlives, persistent_outlives, 3, NULL)
 RANKS_TEST(test_freed_on_node, freed_in_flight, 3, NULL)
-RANKS_TEST(test_freed_with_messages, freed_in_flight, 3,
-           "allreduce:ring,barrier:dissemination")
+RANKS_TEST(test_freed_with_messages, freed_in_flight, 3, "allreduce:ring,barrier:dissemination")
 RANKS_TEST(test_many_splits, many_splits, 4, NULL)
 RANKS_TEST(test_finalized_on_node, finalized_in_flight, 2, NULL)
 RANKS_TEST(test_finalized_with_messages, finalized_in_flight, 2, "allreduce:ring")
@@ -390,13 +412,20 @@ RANKS_TEST(test_two_mismatches_of_messages, two_mismatches, 2, "allreduce:ring")
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_persistent_outlives),  cmocka_unit_test(test_freed_on_node),
-        cmocka_unit_test(test_freed_with_messages),  cmocka_unit_test(test_many_splits),
-        cmocka_unit_test(test_finalized_on_node),    cmocka_unit_test(test_finalized_with_messages),
-        cmocka_unit_test(test_two_wait),             cmocka_unit_test(test_resumed),
-        cmocka_unit_test(test_timed_out_between),    cmocka_unit_test(test_abandoned),
-        cmocka_unit_test(test_interrupted_at_the_end), cmocka_unit_test(test_interrupted_threads),
-        cmocka_unit_test(test_bad_calls), cmocka_unit_test(test_two_mismatches_on_node),
+        cmocka_unit_test(test_persistent_outlives),
+        cmocka_unit_test(test_freed_on_node),
+        cmocka_unit_test(test_freed_with_messages),
+        cmocka_unit_test(test_many_splits),
+        cmocka_unit_test(test_finalized_on_node),
+        cmocka_unit_test(test_finalized_with_messages),
+        cmocka_unit_test(test_two_wait),
+        cmocka_unit_test(test_resumed),
+        cmocka_unit_test(test_timed_out_between),
+        cmocka_unit_test(test_abandoned),
+        cmocka_unit_test(test_interrupted_at_the_end),
+        cmocka_unit_test(test_interrupted_threads),
+        cmocka_unit_test(test_bad_calls),
+        cmocka_unit_test(test_two_mismatches_on_node),
         cmocka_unit_test(test_two_mismatches_of_messages),
     };
     return cmocka_run_group_tests_name("requests", tests, NULL, NULL);
