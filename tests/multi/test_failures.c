@@ -1,5 +1,6 @@
 /* When something is wrong, every rank is told what, in bounded time, and nobody hangs. */
 #include <coll.h>
+#include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -402,6 +403,37 @@ static void test_killed(void **state) {
         at(4, killed, &victim);
 }
 
+/* Lines of a file, or entries of a folder, that have `what` in them. */
+static int count_of(const char *path, const char *what) {
+    int count = 0;
+    DIR *folder = opendir(path);
+    if (folder) {
+        for (struct dirent *entry; (entry = readdir(folder));)
+            count += strstr(entry->d_name, what) != NULL;
+        closedir(folder);
+        return count;
+    }
+    FILE *file = fopen(path, "re");
+    char line[512];
+    while (file && fgets(line, sizeof line, file))
+        count += strstr(line, what) != NULL;
+    if (file)
+        fclose(file);
+    return count;
+}
+
+/* F8: fifty times, and nothing is left behind. */
+static void test_killed_often(void **state) {
+    (void)state;
+    int files = count_of("/dev/shm", ""), sockets = count_of("/proc/net/unix", "libcoll");
+    for (int round = 0; round < 50; round++) {
+        int victim = round % 4;
+        at(4, killed, &victim);
+    }
+    assert_true(count_of("/dev/shm", "") <= files);
+    assert_true(count_of("/proc/net/unix", "libcoll") <= sockets);
+}
+
 static void test_killed_over_ofi(void **state) {
     (void)state;
     int victim = 1;
@@ -449,19 +481,13 @@ static void test_disagreeing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mismatch),
-        cmocka_unit_test(test_mismatched_operations),
-        cmocka_unit_test(test_bad_root),
-        cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_killed_over_ofi),
-        cmocka_unit_test(test_left_early),
-        cmocka_unit_test(test_aborted),
-        cmocka_unit_test(test_late_and_siblings),
-        cmocka_unit_test(test_misused),
-        cmocka_unit_test(test_forked),
-        cmocka_unit_test(test_disagreeing),
-        cmocka_unit_test(test_hierarchy),
+        cmocka_unit_test(test_mismatch),        cmocka_unit_test(test_mismatched_operations),
+        cmocka_unit_test(test_bad_root),        cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_killed),          cmocka_unit_test(test_killed_often),
+        cmocka_unit_test(test_killed_over_ofi), cmocka_unit_test(test_left_early),
+        cmocka_unit_test(test_aborted),         cmocka_unit_test(test_late_and_siblings),
+        cmocka_unit_test(test_misused),         cmocka_unit_test(test_forked),
+        cmocka_unit_test(test_disagreeing),     cmocka_unit_test(test_hierarchy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
