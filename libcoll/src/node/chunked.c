@@ -334,16 +334,19 @@ int coll__chunked_step(coll__channel_t *channel, coll__node_op_t *op) {
     }
 }
 
+/* First those that are not as far with their data; if there are none, those whose results are missing. */
 int coll__chunked_missing(const coll__channel_t *channel, const coll__node_op_t *op, int *ranks, int capacity) {
     int count = 0;
-    for (int rank = 0; rank < channel->size && count < capacity; rank++) {
-        if (rank == channel->rank)
-            continue;
-        bool behind = atomic_load(&coll__channel_slot(channel, rank, op->sequence)->sequence) != op->sequence ||
-                      atomic_load(&channel->member[rank]->staged) < at_chunk(op, op->folded + 1) ||
-                      atomic_load(&channel->member[rank]->folded) < at_chunk(op, op->taken + 1);
-        if (behind)
-            ranks[count++] = rank;
-    }
+    for (int pass = 0; pass < 2 && count == 0; pass++)
+        for (int rank = 0; rank < channel->size && count < capacity; rank++) {
+            if (rank == channel->rank)
+                continue;
+            bool behind =
+                pass ? atomic_load(&channel->member[rank]->folded) < at_chunk(op, op->taken + 1)
+                     : atomic_load(&coll__channel_slot(channel, rank, op->sequence)->sequence) != op->sequence ||
+                           atomic_load(&channel->member[rank]->staged) < at_chunk(op, op->folded + 1);
+            if (behind)
+                ranks[count++] = rank;
+        }
     return count;
 }

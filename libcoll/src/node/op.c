@@ -17,6 +17,10 @@ static void finish(coll__channel_t *channel, uint64_t sequence) {
         return;
     channel->finished = sequence;
     atomic_store_explicit(&channel->member[channel->rank]->finished, sequence, memory_order_release);
+    /* Who waits for a slot to be free sees it with the next flag that is shown here; if those in line have been shown
+     * already, it would sleep. */
+    if (channel->queue)
+        coll__channel_ring(channel);
 }
 
 void coll__node_skip(coll__channel_t *channel, uint64_t sequence) {
