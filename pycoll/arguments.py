@@ -31,11 +31,22 @@ def integer(value: Any, name: str, least: int, most: int = LARGEST_INT) -> int:
     return number
 
 
+def string(value: Any, name: str) -> str:
+    """``value`` if it is a str that C can take."""
+    if not isinstance(value, str):
+        raise type_error(f"{name} is a {type(value).__name__}, it must be a str")
+    if "\0" in value:
+        raise value_error(f"{name} has a character 0, which is not allowed")
+    return value
+
+
 def seconds(timeout: float | None) -> float:
     """``timeout`` as libcoll takes it: negative stands for the communicator's own."""
     if timeout is None:
         return -1.0
     try:
+        if isinstance(timeout, (str, bytes, bytearray, bool)):  # float() would take them
+            raise TypeError
         value = float(timeout)
     except (TypeError, ValueError):
         raise type_error(f"timeout is {timeout!r}, allowed are seconds or None") from None

@@ -45,6 +45,14 @@ def dtype_name(dtype: Any) -> str:
     return str(dtype) if dtype.isnative else f"{dtype.newbyteorder('=')} in the other byte order ({dtype.str})"
 
 
+def as_dtype(dtype: Any) -> Any:
+    """``dtype`` as numpy understands it."""
+    try:
+        return np.dtype(dtype)
+    except (TypeError, ValueError) as problem:
+        raise type_error(f"dtype is {dtype!r}, which is none for numpy: {problem}") from None
+
+
 def dtype_code(dtype: Any, name: str) -> int:
     """libcoll's number of a numpy dtype."""
     code = DTYPE_CODES.get(dtype)

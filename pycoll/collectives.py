@@ -15,7 +15,7 @@ from . import buffers
 from ._handle import Handle
 from ._lib import IN_PLACE, ffi, lib
 from .buffers import DTYPE_CODES, BufferLike
-from .ops import OP_CODES, OpLike, op_code
+from .ops import PLAIN_OP_CODES, OpLike, check_pairs, op_code
 from .request import Call, PersistentRequest, Request
 
 # Looked up once: every name counts in a call that takes less than a microsecond.
@@ -132,7 +132,7 @@ class Collectives(Handle):
         if timeout is None and type(x) is ndarray:
             try:
                 code = DTYPE_CODES[x.dtype]
-                number = OP_CODES[op]
+                number = PLAIN_OP_CODES[op]
                 root = self._member(root, "root")
                 send = _from_buffer(_CHARS, x)
                 if root == self._rank:
@@ -186,6 +186,7 @@ class Collectives(Handle):
         number = op_code(op)
         root = self._member(root, "root")
         send = buffers.source(x)
+        check_pairs(number, send.array.shape)
         if root != self._rank:
             return Call("reduce", (send.address, ffi.NULL, send.count, send.code, number, root), None, (send,))
         result, receive = buffers.result(out, send, send.array.shape, send.array.dtype)
@@ -219,7 +220,7 @@ class Collectives(Handle):
                 send = _from_buffer(_CHARS, x)
                 receive = _from_buffer(_CHARS, result, True)
                 code = DTYPE_CODES[x.dtype]
-                number = OP_CODES[op]
+                number = PLAIN_OP_CODES[op]
             except _NOT_PLAIN:
                 pass
             else:
@@ -257,6 +258,7 @@ class Collectives(Handle):
     def _allreduce_call(self, x: BufferLike, out: BufferLike | None, op: OpLike) -> Call:
         number = op_code(op)
         send = buffers.source(x)
+        check_pairs(number, send.array.shape)
         result, receive = buffers.result(out, send, send.array.shape, send.array.dtype)
         buffers.check_overlap(send, receive)
         arguments = (send.address, receive.address, send.count, send.code, number)

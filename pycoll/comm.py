@@ -11,7 +11,7 @@ import numpy as np
 
 from . import buffers
 from ._lib import check, ffi, fill_text, lib, text
-from .arguments import LARGEST_INT, integer
+from .arguments import LARGEST_INT, integer, string
 from .collectives import Collectives
 from .errors import CollError
 from .introspection import Explanation, algorithms, operation_code
@@ -137,6 +137,7 @@ class Communicator(Collectives, PointToPoint):
 
         This process leaves by SystemExit(code), so that ``pycoll run`` ends with ``code``.
         """
+        message = string(message, "message")
         code = integer(code, "code", 1, 255)
         check(lib.coll_comm_abort(self._open(), message.encode(), code))
         print(f"pycoll: rank {self._rank} aborts the job: {message}", file=sys.stderr, flush=True)
@@ -149,7 +150,7 @@ class Communicator(Collectives, PointToPoint):
         arguments = (
             operation_code(operation),
             integer(nbytes, "nbytes", 0, 2**62),
-            buffers.dtype_code(np.dtype(dtype), "dtype"),
+            buffers.dtype_code(buffers.as_dtype(dtype), "dtype"),
             op_code(op),
         )
         return Explanation(fill_text(lib.coll_explain, self._open(), *arguments))

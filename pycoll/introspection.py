@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._lib import check, ffi, fill_text, lib, text
-from .arguments import integer, value_error
+from .arguments import integer, string, value_error
 
 
 class Explanation(str):
@@ -66,8 +66,9 @@ def info() -> dict[str, str]:
 
 def operation_code(name: str) -> int:
     """libcoll's number of an operation."""
-    names = {text(lib.coll_operation_name(number)): number for number in range(lib.COLL_OPERATION_COUNT)}
-    if name not in names:
+    collectives = (number for number in range(lib.COLL_OPERATION_COUNT) if number != lib.COLL_OP_SENDRECV)
+    names = {text(lib.coll_operation_name(number)): number for number in collectives}
+    if string(name, "operation") not in names:
         raise value_error(f"operation is {name!r}, allowed are {', '.join(names)}")
     return names[name]
 
@@ -76,7 +77,7 @@ def schedule(algorithm: str, rank: int, size: int, root: int = 0, count: int = 1
     """The steps that ``rank`` of ``size`` ranks on one node each runs for ``algorithm`` (such as ``"allreduce:ring"``)
     on ``count`` float64: dicts with kind, round, peer, bytes, source and target."""
     names = [f"{row['operation']}:{row['name']}" for row in algorithms()]
-    if algorithm not in names:
+    if string(algorithm, "algorithm") not in names:
         raise value_error(f"algorithm is {algorithm!r}, allowed are {', '.join(names)}")
     size = integer(size, "size", 1)
     rank = integer(rank, "rank", 0, size - 1)

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import request
 from ._lib import check, ffi, lib
-from .arguments import integer, seconds
+from .arguments import integer, seconds, string
 from .comm import Communicator, disown_all
 from .errors import StateError
 
@@ -61,7 +61,7 @@ def _init(timeout: float | None, rank: int | None, size: int | None, address: st
         options.rank = integer(rank, "rank", 0)
     if size is not None:
         options.size = integer(size, "size", 1)
-    host = None if address is None else ffi.new("char[]", address.encode())
+    host = None if address is None else ffi.new("char[]", string(address, "address").encode())
     if host is not None:
         options.address = host
     world = ffi.new("coll_comm_t **")

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ._lib import check, ffi, lib
+from .arguments import type_error, value_error
+from .buffers import as_dtype
+from .errors import OutOfMemoryError
 
 ShapeLike = int | Sequence[int]
+_MOST_BYTES = 2**63 - 1
+
+
+def _sizes(shape: ShapeLike) -> tuple[int, ...]:
+    """``shape`` as a tuple, checked."""
+    given: Any = shape
+    sizes: tuple[int, ...]
+    try:
+        sizes = (operator.index(given),)
+    except TypeError:
+        try:
+            sizes = tuple(operator.index(size) for size in given)
+        except TypeError:
+            raise type_error(f"shape is {shape!r}, it must be an int or a sequence of ints") from None
+    if any(size < 0 for size in sizes):
+        raise value_error(f"shape is {shape!r}, allowed are sizes from 0 up")
+    return sizes
 
 
 def empty(shape: ShapeLike, dtype: Any = float) -> np.ndarray:
@@ -17,12 +39,13 @@ def empty(shape: ShapeLike, dtype: Any = float) -> np.ndarray:
 
     Local: it works before init() too, and nobody has to take part. The memory is given back with the last view of it.
     """
-    kind = np.dtype(dtype)
+    kind = as_dtype(dtype)
     if kind.hasobject:
-        raise TypeError(f"dtype is {kind}: objects cannot be shared")
-    # numpy checks the shape and says what is wrong with it; nothing is touched, so nothing is allocated.
-    shape = np.broadcast_to(np.zeros((), np.uint8), shape).shape
-    nbytes = kind.itemsize * int(np.prod(shape, dtype=object))
+        raise type_error(f"dtype is {kind}: objects cannot be shared")
+    shape = _sizes(shape)
+    nbytes = kind.itemsize * math.prod(shape)
+    if nbytes > _MOST_BYTES:
+        raise OutOfMemoryError(f"shape {shape} of {kind} takes {nbytes} bytes", code=lib.COLL_ERR_MEMORY)
     if nbytes == 0:
         return np.empty(shape, kind)
     memory = ffi.new("void **")

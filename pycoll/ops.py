@@ -39,6 +39,19 @@ for _op in Op:
     OP_CODES[_op] = OP_CODES[_op.value] = getattr(lib, f"COLL_{_op.name}")
 
 
+# Those that may be called without a look at the shape.
+PLAIN_OP_CODES = {op: code for op, code in OP_CODES.items() if code not in (lib.COLL_MINLOC, lib.COLL_MAXLOC)}
+
+
+def check_pairs(number: int, shape: tuple[int, ...]) -> None:
+    """An error if the operator works on pairs and ``shape`` has no whole pairs along its last axis."""
+    if number in (lib.COLL_MINLOC, lib.COLL_MAXLOC) and (not shape or shape[-1] % 2):
+        raise value_error(
+            f"x has shape {shape}, but minloc and maxloc work on pairs (value, index) along the last axis: "
+            "its length must be even"
+        )
+
+
 def op_code(op: OpLike) -> int:
     """libcoll's number of ``op``, or an error that lists what is allowed."""
     if not isinstance(op, (str, Op)):

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._lib import INTERRUPTED, check, error, ffi, lib
-from .arguments import seconds
+from .arguments import seconds, type_error
 from .buffers import Memory
 from .errors import CollError, StateError
 
@@ -167,13 +167,14 @@ class Request:
     __slots__ = ("__weakref__", "_flight", "_timeout")
 
     def __init__(self, flight: Flight | Pair, timeout: float) -> None:
-        sweep()
         self._flight = flight
         self._timeout = timeout
+        sweep()
 
     def __del__(self) -> None:
-        if self._flight.pending:
-            _adrift.append(self._flight)
+        flight = getattr(self, "_flight", None)  # none if it could not be made
+        if flight is not None and flight.pending:
+            _adrift.append(flight)
 
     def __repr__(self) -> str:
         state = "pending" if self._flight.pending else "failed" if self._flight.problem else "done"
@@ -272,9 +273,16 @@ def wait_all(requests: Iterable[Request], timeout: float | None = None) -> list[
     None stands for the requests' own timeouts. The first error is raised.
     """
     limit = None if timeout is None else seconds(timeout)
+    try:
+        everything = list(requests)
+    except TypeError:
+        raise type_error(f"requests is a {type(requests).__name__}, it must be iterable") from None
+    for index, request in enumerate(everything):
+        if not isinstance(request, Request):
+            raise type_error(f"requests[{index}] is a {type(request).__name__}, it must be a pycoll.Request")
     begin = monotonic()
     results = []
-    for request in list(requests):
+    for request in everything:
         left = None if limit is None else max(limit - (monotonic() - begin), 1e-3)
         results.append(request.wait(left))
     return results
