@@ -1,6 +1,7 @@
 /* Comparing the cards: ranks that differ from rank 0 in the same way are named together. */
 #include "api/cards.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,4 +66,28 @@ int coll__cards_compare_second(const coll__second_card_t *cards, int size) {
         }
     }
     return 0;
+}
+
+static int count_bits(const uint64_t *mask) {
+    int bits = 0;
+    for (int word = 0; word < COLL__CPU_MASK_WORDS; word++)
+        bits += __builtin_popcountll(mask[word]);
+    return bits;
+}
+
+int coll__cards_cpus(const coll__first_card_t *cards, const int *ranks, int count) {
+    uint64_t all[COLL__CPU_MASK_WORDS] = {0};
+    int most = 0, quota = INT_MAX;
+    for (int i = 0; i < count; i++) {
+        const coll__first_card_t *card = &cards[ranks[i]];
+        most = card->cpus > most ? card->cpus : most;
+        if (card->cpus < count_bits(card->cpu_mask)) /* a control group allows less; ranks mostly share it */
+            quota = card->cpus < quota ? card->cpus : quota;
+        for (int word = 0; word < COLL__CPU_MASK_WORDS; word++)
+            all[word] |= card->cpu_mask[word];
+    }
+    int together = count_bits(all);
+    if (together == 0)
+        return most;
+    return together < quota ? together : quota;
 }

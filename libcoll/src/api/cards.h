@@ -14,6 +14,8 @@ typedef struct coll__first_card {
     uint64_t rules_hash;
     int32_t pid, heap_fd; /* of symmetric memory; -1: none */
     uint64_t heap_bytes;
+    int32_t cpus; /* that the process may use */
+    uint64_t cpu_mask[COLL__CPU_MASK_WORDS];
 } coll__first_card_t;
 
 /* And after: how far it came, and where it can be reached. */
@@ -27,6 +29,8 @@ typedef struct coll__second_card {
 /* 0 if all [size] cards agree; otherwise the same error on every rank, naming what differs and the ranks that differ
  * from rank 0. */
 int coll__cards_compare_first(const coll__first_card_t *cards, int size);
+/* CPUs that the `count` ranks may use together. */
+int coll__cards_cpus(const coll__first_card_t *cards, const int *ranks, int count);
 int coll__cards_compare_second(const coll__second_card_t *cards, int size);
 
 #endif

@@ -66,6 +66,8 @@ static int show_first_card(struct making *m, int size) {
     mine->rules_hash = coll__rules_hash(coll__world.rules);
     size_t heap_bytes;
     mine->pid = (int32_t)getpid();
+    mine->cpus = coll__cpu_count();
+    coll__cpu_mask(mine->cpu_mask);
     mine->heap_fd = coll__heap_fd(&heap_bytes);
     mine->heap_bytes = heap_bytes;
     if (status == 0)
@@ -206,6 +208,7 @@ static int join(struct making *m) {
     bool uses_ofi = size > 1 && (m->node_count > 1 || m->env.transport == COLL__TRANSPORT_OFI);
     bool uses_shm = m->local_size > 1 && m->env.transport != COLL__TRANSPORT_OFI;
     m->engine->segment.local_size = m->local_size;
+    m->engine->oversubscribed = m->local_size > coll__cards_cpus(m->cards, m->local_ranks, m->local_size);
     if (uses_shm)
         status =
             coll__job_segment(m->job, m->local_ranks, m->local_size,

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <string.h>
 #include <unistd.h>
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -30,6 +31,17 @@ static int affinity_cpus(void) {
             break;
     }
     return (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+void coll__cpu_mask(uint64_t mask[COLL__CPU_MASK_WORDS]) {
+    cpu_set_t set;
+    memset(mask, 0, COLL__CPU_MASK_WORDS * sizeof *mask);
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return;
+    for (int cpu = 0; cpu < CPU_SETSIZE && cpu < COLL__CPU_MASK_WORDS * 64; cpu++)
+        if (CPU_ISSET(cpu, &set))
+            mask[cpu / 64] |= UINT64_C(1) << cpu % 64;
 }
 
 int coll__cpu_count(void) {

@@ -7,6 +7,11 @@
 /* CPUs that this process may use: the affinity mask and the cgroup quota (v1 and v2, rounded up) counted; >= 1. */
 int coll__cpu_count(void);
 
+/* The affinity mask itself, so that the CPUs of several processes together can be counted: ranks that a launcher has
+ * pinned have one each. All zero where the machine has more CPUs than fit. */
+enum { COLL__CPU_MASK_WORDS = 16 };
+void coll__cpu_mask(uint64_t mask[COLL__CPU_MASK_WORDS]);
+
 /* Feature levels for kernels, each containing the ones before. */
 typedef enum coll__cpu_level { COLL__CPU_BASE, COLL__CPU_AVX2, COLL__CPU_AVX512, COLL__CPU_LEVELS } coll__cpu_level_t;
 coll__cpu_level_t coll__cpu_level(void); /* asked once */

@@ -94,7 +94,6 @@ void coll__engine_add_transport(coll__engine_t *engine, coll__transport_t *trans
 }
 
 int coll__engine_start(coll__engine_t *engine) {
-    engine->oversubscribed = engine->segment.local_size > coll__cpu_count();
     if (engine->env.progress != COLL__PROGRESS_THREAD)
         return 0;
     sigset_t all, before;
