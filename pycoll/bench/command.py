@@ -106,7 +106,9 @@ def show(results: Results) -> None:
     tables = report.Tables(results)
     _show(console, "Libraries", ["library", "version"], report.library_rows(results))
     for ranks in sorted({row["ranks"] for row in tables.summary}):
-        _show(console, f"{ranks} ranks: medians in us; ratios: best peer by us", *report.ratio_table(tables, ranks))
+        _show(console, f"{ranks} ranks: medians in us", *report.time_table(tables, ranks))
+        if tables.ratios:
+            _show(console, f"{ranks} ranks: time of the best peer by ours", *report.ratio_table(tables, ranks))
     if tables.means:
         _show(console, "Ratios in short", *report.mean_table(tables))
     for problem in results["problems"]:

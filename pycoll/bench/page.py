@@ -47,7 +47,9 @@ def write(tables: Tables, path: Path) -> list[Path]:
     if tables.means:
         parts += [_title("Ratios in short", "-"), _table(*report.mean_table(tables))]
     for ranks in sorted({row["ranks"] for row in tables.summary}):
-        parts += [_title(f"{ranks} ranks", "-"), _table(*report.ratio_table(tables, ranks))]
+        parts += [_title(f"{ranks} ranks", "-"), "Medians in microseconds:", _table(*report.time_table(tables, ranks))]
+        if tables.ratios:
+            parts += ["The best peer by ours:", _table(*report.ratio_table(tables, ranks))]
     if results.get("breakdown"):
         parts += [_title("The way through Python", "-"), _table(*report.breakdown_table(results["breakdown"]))]
     if results["problems"]:

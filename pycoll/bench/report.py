@@ -114,29 +114,38 @@ def library_rows(results: Results) -> list[list[str]]:
     return [[name, results["libraries"][name]] for name in LIBRARIES if name in results["libraries"]]
 
 
-def ratio_table(tables: Tables, ranks: int) -> tuple[list[str], list[list[str]]]:
-    """A row for each cell: the bare figure, our times, the peers' best times, and our ratio in each mode."""
+def time_table(tables: Tables, ranks: int) -> tuple[list[str], list[list[str]]]:
+    """A row for each cell: the bare figure, our times in each mode, and each peer's in the mode where it is fastest."""
     times: dict[tuple[str, int], dict[tuple[str, str], float]] = defaultdict(dict)
     for row in tables.summary:
         if row["ranks"] == ranks:
             times[row["operation"], row["bytes"]][row["library"], row["mode"]] = row["median"]
-    found = {(row["operation"], row["bytes"], row["mode"]): row for row in tables.ratios if row["ranks"] == ranks}
     measured = {key for cell in times.values() for key in cell}
     modes = [mode for mode in MODES if (OURS, mode) in measured]
     peers = [name for name in LIBRARIES if name != OURS and any(library == name for library, _ in measured)]
-    ratio_modes = modes if peers else []
-    header = ["operation", "bytes", "bare", *modes, *peers, *(f"ratio, {mode}" for mode in ratio_modes)]
     rows = []
     for (operation, nbytes), cell in times.items():
         bests = [min((us for key, us in cell.items() if key[0] == name), default=None) for name in peers]
-        rated = [found.get((operation, nbytes, mode)) for mode in ratio_modes]
-        rows.append(
-            [operation, size_text(nbytes), time_text(tables.bare_us(ranks, operation, nbytes))]
-            + [time_text(cell.get((OURS, mode))) for mode in modes]
-            + [time_text(us) for us in bests]
-            + [f"{row['ratio']:.2f}" if row else "-" for row in rated]
-        )
-    return header, rows
+        ours = [cell.get((OURS, mode)) for mode in modes]
+        bare_us = tables.bare_us(ranks, operation, nbytes)
+        rows.append([operation, size_text(nbytes), *map(time_text, (bare_us, *ours, *bests))])
+    return ["operation", "bytes", "bare", *modes, *peers], rows
+
+
+def ratio_table(tables: Tables, ranks: int) -> tuple[list[str], list[list[str]]]:
+    """A row for each cell that a peer has: the best of them, its time, and that by ours in each mode."""
+    cells: dict[tuple[str, int], dict[str, dict[str, Any]]] = defaultdict(dict)
+    for row in tables.ratios:
+        if row["ranks"] == ranks:
+            cells[row["operation"], row["bytes"]][row["mode"]] = row
+    modes = [mode for mode in MODES if any(mode in cell for cell in cells.values())]
+    rows = []
+    for (operation, nbytes), cell in cells.items():
+        first = next(iter(cell.values()))
+        best = f"{first['best']}, {first['best_mode']}"
+        found = (f"{cell[mode]['ratio']:.2f}" if mode in cell else "-" for mode in modes)
+        rows.append([operation, size_text(nbytes), best, time_text(first["best_us"]), *found])
+    return ["operation", "bytes", "best peer", "its time", *modes], rows
 
 
 def mean_table(tables: Tables) -> tuple[list[str], list[list[str]]]:
