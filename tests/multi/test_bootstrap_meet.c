@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -41,6 +43,42 @@ static void test_ranks_meet_and_gather(void **state) {
     const int sizes[] = {1, 2, 3, 4, 16};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         assert_int_equal(coll__fork_ranks(sizes[i], 20, body_meet, NULL), 0);
+}
+
+/* With few descriptors: enough for the job is enough, however many places it has for callers; too few have a name. */
+static int body_few_descriptors(int rank, int size, void *arg) {
+    int spare = *(int *)arg;
+    struct rlimit limit;
+    coll__check(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    int next = dup(0);
+    coll__check(next >= 0 && close(next) == 0);
+    if (spare > 0 || rank == 0) {
+        limit.rlim_cur = (rlim_t)(next + (spare > 0 ? spare : 3));
+        coll__check(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    }
+    coll__job_t *job;
+    int64_t start = coll__now_ns();
+    int status = join(rank, size, spare > 0 ? 10 : 2, &job);
+    if (spare > 0) {
+        coll__check_ok(status);
+        clock_t cpu = clock();
+        nap_ms(300); /* nobody spins */
+        coll__check(clock() - cpu < CLOCKS_PER_SEC / 10);
+        coll__check(coll__ranks_meet(10) == 0);
+        coll__check_ok(leave(job, 10));
+        return 0;
+    }
+    coll__check(status < 0 && coll__now_ns() - start < 6 * INT64_C(1000000000));
+    coll__check(rank != 0 || message_has("Too many open files"));
+    return 0;
+}
+
+static void test_few_descriptors(void **state) {
+    (void)state;
+    int spare = 24;
+    assert_int_equal(coll__fork_ranks(4, 20, body_few_descriptors, &spare), 0);
+    spare = 0;
+    assert_int_equal(coll__fork_ranks(4, 20, body_few_descriptors, &spare), 0);
 }
 
 /* More than a socket holds: parts must be queued and come whole. */
@@ -178,6 +216,7 @@ static void test_ranks_of_a_node_share_a_segment(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks_meet_and_gather),
+        cmocka_unit_test(test_few_descriptors),
         cmocka_unit_test(test_large_parts),
         cmocka_unit_test(test_notices_reach_all_in_order),
         cmocka_unit_test(test_ranks_of_a_node_share_a_segment),

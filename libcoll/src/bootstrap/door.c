@@ -78,6 +78,13 @@ static int64_t patience_ends(const coll__door_t *door, const coll__caller_t *cal
     return caller->since + COLL__DOOR_IMPATIENCE_MS * ms_ns;
 }
 
+/* A connection cannot be accepted for want of descriptors or memory. */
+static void rest(coll__door_t *door, int why) {
+    door->rests_until = coll__now_ns() + COLL__DOOR_REST_MS * ms_ns;
+    snprintf(door->refused, sizeof door->refused, "whoever called last: %s%s", strerror(why),
+             why == EMFILE ? " (raise the limit with ulimit -n)" : "");
+}
+
 static void accept_all(coll__door_t *door, int listener) {
     coll__caller_t *caller;
     while ((caller = free_place(door)) != NULL) {
@@ -86,7 +93,7 @@ static void accept_all(coll__door_t *door, int listener) {
         int fd = accept4(listener, &from.any, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-                door->rests_until = coll__now_ns() + COLL__DOOR_REST_MS * ms_ns;
+                rest(door, errno);
             return; /* nobody is there, or gone again: poll() will say when to try again */
         }
         *caller = (coll__caller_t){.fd = fd, .since = coll__now_ns()};

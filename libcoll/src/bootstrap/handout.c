@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "bootstrap/fds.h"
+#include "bootstrap/poll_used.h"
 
 enum { TURN_MS = 50 }; /* between looks at whether the peers still live */
 
@@ -135,7 +136,7 @@ static void examine(const coll__job_t *job, coll__handout_t *handout, caller_t *
  * word is under way. */
 static int gather_members(coll__job_t *job, coll__handout_t *handout, int listener, caller_t *callers, int caller_count,
                           caller_t *members, int *ranks, int64_t deadline) {
-    struct pollfd *polls = calloc((size_t)caller_count + 1, sizeof *polls);
+    struct pollfd *polls = calloc(2 * ((size_t)caller_count + 1), sizeof *polls);
     if (polls == NULL)
         return coll__error(COLL_ERR_MEMORY, "no memory to hand out the node's segment");
     int status = 0, oldest = 0;
@@ -143,7 +144,7 @@ static int gather_members(coll__job_t *job, coll__handout_t *handout, int listen
         for (int i = 0; i < caller_count; i++)
             polls[i] = (struct pollfd){.fd = callers[i].fd, .events = POLLIN};
         polls[caller_count] = (struct pollfd){.fd = listener, .events = POLLIN};
-        poll(polls, (nfds_t)caller_count + 1, TURN_MS);
+        coll__poll_used(polls, (size_t)caller_count + 1, TURN_MS);
         for (int i = 0; i < caller_count; i++)
             if (callers[i].fd >= 0 && polls[i].revents != 0)
                 examine(job, handout, &callers[i], members);

@@ -13,8 +13,9 @@
 #include "base/log.h"
 #include "bootstrap/job.h"
 #include "bootstrap/notice.h"
+#include "bootstrap/poll_used.h"
 
-enum { STACK_BYTES = 512 * 1024 };
+enum { STACK_BYTES = 512 * 1024, REST_MS = 10 };
 
 static void add_one(int eventfd) {
     const uint64_t one = 1;
@@ -162,7 +163,9 @@ static void *watch(void *argument) {
         int timeout = timeout_ms(job);
         pthread_mutex_unlock(&job->lock);
 
-        int ready = poll(polls, 2 + (nfds_t)job->size + hub_polls, timeout);
+        int ready = coll__poll_used(polls, 2 + (size_t)job->size + hub_polls, timeout);
+        if (ready < 0)
+            poll(NULL, 0, REST_MS); /* whatever it is, it will not be better at once */
 
         pthread_mutex_lock(&job->lock);
         if (ready < 0)
@@ -185,7 +188,7 @@ static void *watch(void *argument) {
 
 int coll__watcher_start(coll__job_t *job) {
     size_t polls = 2 + (size_t)job->size + (job->hub != NULL ? coll__hub_poll_size(job->hub) : 0);
-    job->polls = calloc(polls, sizeof *job->polls);
+    job->polls = calloc(2 * polls, sizeof *job->polls); /* the second half is coll__poll_used()'s */
     if (job->polls == NULL)
         return coll__error(COLL_ERR_MEMORY, "no memory to watch %d ranks", job->size);
 
