@@ -96,8 +96,8 @@ void coll__p2p_arrived(coll__p2p_t *p2p, int peer, const coll__wire_header_t *he
     size_t stored = header->kind == COLL__WIRE_EAGER ? header->bytes : 0;
     coll__p2p_message_t *message = malloc(sizeof *message + stored);
     if (!message) {
-        p2p->packet_error =
-            coll__error(COLL_ERR_MEMORY, "out of memory for a message of %zu bytes from rank %d", stored, peer);
+        coll__error(COLL_ERR_MEMORY, "out of memory for a message of %zu bytes from rank %d", stored, peer);
+        coll__p2p_broke(p2p);
         return;
     }
     message->header = *header;

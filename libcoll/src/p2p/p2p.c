@@ -93,13 +93,21 @@ static coll__p2p_op_t *take_announced(coll__p2p_t *p2p, int peer, uint32_t id) {
     return op;
 }
 
+void coll__p2p_broke(coll__p2p_t *p2p) {
+    if (!p2p->broken.status)
+        coll__error_save(&p2p->broken);
+}
+
 static void on_packet(void *context, int peer, const void *packet, size_t bytes) {
     coll__p2p_t *p2p = context;
     const coll__wire_header_t *header = packet;
     const char *wrong = coll__wire_check(packet, bytes);
+    if (!wrong && header->credits > p2p->credit_limit - p2p->peers[peer].credits)
+        wrong = "it gives back more credits than were spent";
     if (wrong) {
-        p2p->packet_error =
-            coll__error(COLL_ERR_TRANSPORT, "a packet of %zu bytes from rank %d is not valid: %s", bytes, peer, wrong);
+        coll__error(COLL_ERR_TRANSPORT, "a packet of %zu bytes from rank %d is not valid: %s", bytes, peer, wrong);
+        coll__error_add_ranks(&peer, 1);
+        coll__p2p_broke(p2p);
         return;
     }
     p2p->peers[peer].credits += header->credits;
@@ -155,9 +163,9 @@ int coll__p2p_progress(coll__p2p_t *p2p) {
     }
     if (p2p->busy)
         events += coll__p2p_flush(p2p);
-    if (p2p->packet_error) {
-        int status = p2p->packet_error;
-        p2p->packet_error = 0;
+    if (p2p->broken.status) {
+        int status = coll__error_raise(&p2p->broken);
+        p2p->broken.status = 0;
         return status;
     }
     return events;

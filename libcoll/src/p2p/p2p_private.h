@@ -2,6 +2,7 @@
 #ifndef COLL__P2P_PRIVATE_H
 #define COLL__P2P_PRIVATE_H
 
+#include "base/error.h"
 #include "p2p/p2p.h"
 
 enum coll__p2p_state {
@@ -55,7 +56,7 @@ struct coll__p2p {
     size_t unexpected_bytes; /* memory of those whose credit has been given back */
     coll__p2p_op_t *bulk;    /* bulk transfers that wait for room */
     coll__p2p_peer_t *busy;
-    int packet_error; /* a peer sent what no peer may send: progress reports it */
+    coll__error_info_t broken; /* what went wrong outside any operation (status 0: nothing): progress reports it */
     coll__p2p_peer_t peers[];
 };
 
@@ -69,6 +70,7 @@ void coll__p2p_owe(coll__p2p_t *p2p, int peer);
 /* p2p.c */
 void coll__p2p_finish(coll__p2p_op_t *op, int status);
 void coll__p2p_bulk_start(coll__p2p_t *p2p, coll__p2p_op_t *op);
+void coll__p2p_broke(coll__p2p_t *p2p); /* this thread's last error belongs to no operation: progress will report it */
 
 /* match.c: a message meets a receive; both are out of their lists. */
 void coll__p2p_meet(coll__p2p_t *p2p, coll__p2p_op_t *op, int peer, const coll__wire_header_t *header,

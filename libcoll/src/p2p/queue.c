@@ -18,8 +18,11 @@ static int try_send(coll__p2p_t *p2p, int peer, coll__wire_header_t *header, col
 
 /* The packet of `op` is out, or can never go out. */
 static void sent(coll__p2p_t *p2p, int peer, coll__p2p_op_t *op, const coll__wire_header_t *header, int status) {
-    if (!op)
+    if (!op) {
+        if (status < 0)
+            coll__p2p_broke(p2p);
         return;
+    }
     if (status == 0 && header->kind == COLL__WIRE_RTS) {
         op->state = COLL__OP_ANNOUNCED;
         DL_APPEND(p2p->peers[peer].announced, op);
@@ -56,7 +59,8 @@ void coll__p2p_transmit(coll__p2p_t *p2p, int peer, coll__p2p_op_t *op, const co
     }
     coll__p2p_queued_t *queued = op ? &op->queued : malloc(sizeof *queued);
     if (!queued) {
-        p2p->packet_error = coll__error(COLL_ERR_MEMORY, "out of memory for a control packet to rank %d", peer);
+        coll__error(COLL_ERR_MEMORY, "out of memory for a control packet to rank %d", peer);
+        coll__p2p_broke(p2p);
         return;
     }
     *queued = (coll__p2p_queued_t){.header = *header, .op = op};
@@ -86,8 +90,6 @@ int coll__p2p_flush(coll__p2p_t *p2p) {
             if (!op)
                 free(queued);
             sent(p2p, peer, op, &header, status);
-            if (status < 0 && !op)
-                p2p->packet_error = status;
             events++;
         }
     }
