@@ -103,3 +103,28 @@ void coll__p2p_try_recv(coll__p2p_ends_t *ends, coll__p2p_try_t *try, int at, in
     prepare(try);
     coll__p2p_recv(ends->end[at].p2p, &try->op, from, &envelope, buffer, bytes);
 }
+
+coll__envelope_t coll__p2p_tag(uint64_t tag) {
+    return (coll__envelope_t){.comm = 1, .match = COLL__MATCH_USER | tag};
+}
+
+coll__envelope_t coll__p2p_call(uint64_t sequence, uint64_t fingerprint) {
+    return (coll__envelope_t){.comm = 1, .match = sequence, .fingerprint = fingerprint};
+}
+
+void coll__p2p_ends_still_work(coll__p2p_ends_t *ends, int a, int b) {
+    enum { LONG = 1000 };
+    static char out[LONG], in[LONG];
+    for (int turn = 0; turn < 2; turn++, a ^= b, b ^= a, a ^= b)
+        for (size_t bytes = 0; bytes <= LONG; bytes += 100) {
+            coll__p2p_try_t send, recv;
+            memset(out, (int)bytes / 8 + turn, sizeof out);
+            memset(in, 0, sizeof in);
+            coll__p2p_try_recv(ends, &recv, b, a, coll__p2p_tag(9999), in, sizeof in);
+            coll__p2p_try_send(ends, &send, a, b, coll__p2p_tag(9999), out, bytes);
+            assert_int_equal(coll__p2p_ends_run(ends), 0);
+            assert_true(coll__p2p_try_is(send, 0) && coll__p2p_try_is(recv, 0));
+            assert_int_equal(recv.op.bytes, bytes);
+            assert_memory_equal(in, out, bytes);
+        }
+}

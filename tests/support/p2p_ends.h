@@ -43,4 +43,13 @@ void coll__p2p_try_send(coll__p2p_ends_t *ends, coll__p2p_try_t *try, int from, 
 void coll__p2p_try_recv(coll__p2p_ends_t *ends, coll__p2p_try_t *try, int at, int from, coll__envelope_t envelope,
                         void *buffer, size_t bytes);
 
+#define coll__p2p_try_is(try, value) ((try).ends == 1 && (try).status == (value))
+
+/* Envelopes of one communicator: of a user's message, and of a collective. */
+coll__envelope_t coll__p2p_tag(uint64_t tag);
+coll__envelope_t coll__p2p_call(uint64_t sequence, uint64_t fingerprint);
+
+/* After whatever happened before: messages of every kind still get through between two ends, both ways. */
+void coll__p2p_ends_still_work(coll__p2p_ends_t *ends, int a, int b);
+
 #endif
