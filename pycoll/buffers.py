@@ -110,8 +110,7 @@ def as_array(x: BufferLike, name: str) -> np.ndarray:
     except TypeError:
         raise type_error(
             f"{name} is a {type(x).__name__}, allowed are numpy arrays and scalars, objects with the buffer protocol "
-            "and CPU tensors; make it a buffer with numpy.asarray(), or use the call's form for objects, "
-            "such as broadcast_object or allgather_object"
+            "and CPU tensors; make a list or a number an array with numpy.asarray()"
         ) from None
     return np.asarray(view)
 

@@ -75,7 +75,7 @@ void coll__failure_break(coll__engine_t *engine, coll_comm_t *comm, const coll__
     if (comm->error)
         *comm->error = copy;
     if (!closed)
-        coll__log(COLL__LOG_INFO, "a communicator of %d ranks is broken: %s", comm->size, copy.message);
+        coll__log(COLL__LOG_INFO, "a communicator of %d ranks can no longer be used: %s", comm->size, copy.message);
     comm->handles++; /* the last request must not take the communicator with it */
     while (comm->active)
         coll__request_fail(engine, comm->active, &copy);
