@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextvars
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -65,7 +66,11 @@ def _init(timeout: float | None, rank: int | None, size: int | None, address: st
     if host is not None:
         options.address = host
     world = ffi.new("coll_comm_t **")
-    check(lib.coll_init(options, world))
+    status = lib.coll_init(options, world)
+    if status not in (lib.COLL_ERR_CONFIG, lib.COLL_ERR_ARG):
+        # The launcher's socket was for this job; later its number is another's. Not for children, nor a later init().
+        os.environ.pop("COLL_LISTEN_FD", None)
+    check(status)
     check(lib.coll_set_interruptible(1))
     return world[0]
 

@@ -81,6 +81,29 @@ def test_init_by_arguments():
     assert comm.allreduce(np.ones(1)) == 2
 
 
+@ranks(1, 3)
+def test_init_again():
+    """The launcher's socket serves the first job only; what has its number then is left alone."""
+    for index in range(4):
+        comm = pycoll.init()
+        assert comm.allreduce(np.ones(2)).tolist() == [comm.size] * 2
+        pycoll.finalize()
+        assert "COLL_LISTEN_FD" not in os.environ
+        if index == 0:
+            files = [open(os.devnull) for _ in range(20)]
+    assert all(os.path.samestat(os.fstat(file.fileno()), os.stat(os.devnull)) for file in files)
+
+
+@ranks(1)
+def test_a_stale_socket_is_named_and_left_alone():
+    with open(os.devnull) as file:
+        os.environ.update(COLL_RANK="0", COLL_SIZE="2", COLL_LISTEN_FD=str(file.fileno()))
+        for _ in range(2):
+            with pytest.raises(pycoll.ConfigError, match=f"COLL_LISTEN_FD is {file.fileno()}, which is no listening"):
+                pycoll.init()
+            os.fstat(file.fileno())
+
+
 def test_wrong_arguments_of_init():
     program = (
         "import pycoll\n"

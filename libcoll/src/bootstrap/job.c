@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -181,12 +182,23 @@ static int wait_for_round(coll__job_t *job, int64_t deadline) {
 
 /* ---- joining ---- */
 
+static bool is_listening(int fd) {
+    int listening;
+    socklen_t bytes = sizeof listening;
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &bytes) == 0 && listening;
+}
+
 static int check_opts(const coll__job_opts_t *opts) {
     if (opts->size < 1)
         return coll__error(COLL_ERR_ARG, "the number of ranks is %d, allowed are 1 and more", opts->size);
     if (opts->rank < 0 || opts->rank >= opts->size)
         return coll__error(COLL_ERR_ARG, "the rank is %d, allowed are 0 to %d", opts->rank, opts->size - 1);
     bool listens = opts->rank == 0 && opts->listen_fd >= 0;
+    if (listens && !is_listening(opts->listen_fd)) /* perhaps somebody else's by now: it is left alone */
+        return coll__error(COLL_ERR_CONFIG,
+                           "COLL_LISTEN_FD is %d, which is no listening socket; the socket of a job that is over is "
+                           "closed: unset the variable to listen at COLL_ADDR and COLL_PORT",
+                           opts->listen_fd);
     if (opts->size > 1 && !listens && (opts->host == NULL || opts->host[0] == '\0'))
         return coll__error(COLL_ERR_BOOTSTRAP, "rank %d of %d is not told the host where rank 0 listens: set COLL_ADDR",
                            opts->rank, opts->size);
