@@ -45,7 +45,7 @@ int coll__engine_progress(coll__engine_t *engine) {
         coll__failure_foreign(engine);
     if (engine->ready)
         coll__run_ready(engine);
-    if (atomic_load_explicit(coll__job_events(engine->job), memory_order_relaxed) != engine->events_seen) {
+    if (atomic_load_explicit(engine->events, memory_order_relaxed) != engine->events_seen) {
         coll__failure_check(engine);
         events++;
     }
@@ -75,6 +75,7 @@ int coll__engine_create(const coll__env_t *env, coll__job_t *job, int wake_fd, c
     pthread_condattr_destroy(&monotonic);
     made->env = *env;
     made->job = job;
+    made->events = coll__job_events(job);
     made->wake_fd = wake_fd;
     made->world_rank = coll__job_rank(job);
     made->world_size = size;

@@ -111,6 +111,7 @@ typedef struct coll__engine {
     coll__trace_t *trace;          /* NULL: calls are not traced */
     coll_request_t *pool;          /* finished requests to be used again */
     int pool_count;
+    const atomic_uint_fast64_t *events; /* of the job: grows when there is news of peers */
     uint64_t events_seen;
     bool oversubscribed; /* more ranks on this node than CPUs: never spin */
     int64_t *left_at;    /* [world_size] when a peer said goodbye, 0: it has not */

@@ -155,7 +155,7 @@ void coll__failure_dead(coll__engine_t *engine, int world_rank) {
 }
 
 void coll__failure_check(coll__engine_t *engine) {
-    engine->events_seen = atomic_load(coll__job_events(engine->job));
+    engine->events_seen = atomic_load(engine->events);
     coll__notice_take_all(engine);
     for (int rank = 0; rank < engine->world_size; rank++) {
         if (rank == engine->world_rank)

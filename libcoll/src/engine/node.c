@@ -87,7 +87,9 @@ int coll__node_progress(coll__engine_t *engine) {
 /* ---- straight ---- */
 
 bool coll__node_direct_allowed(const coll__engine_t *engine, const coll_comm_t *comm) {
-    return coll__channel_idle(comm->channel) && !comm->posted && !comm->reports && !comm->mismatched && !engine->trace;
+    bool news = atomic_load_explicit(engine->events, memory_order_relaxed) != engine->events_seen;
+    return coll__channel_idle(comm->channel) && !news && !comm->posted && !comm->reports && !comm->mismatched &&
+           !engine->trace;
 }
 
 int coll__node_direct(coll__engine_t *engine, coll_comm_t *comm, coll__node_op_t *op) {

@@ -73,10 +73,22 @@ void coll__notice_error(coll__engine_t *engine, coll_comm_t *comm, uint64_t sequ
     post(engine, &notice);
 }
 
+static void take_abort(coll__engine_t *engine, int from, const struct notice *notice) {
+    coll_comm_t *comm, *next;
+    DL_FOREACH_SAFE(engine->comms, comm, next) {
+        coll__error_info_t error = {.status = COLL_ERR_PEER, .sequence = -1, .rank_count = 1};
+        error.ranks[0] = comm->rank_of[from] >= 0 ? comm->rank_of[from] : from;
+        snprintf(error.message, sizeof error.message, "rank %d aborted the job: %.900s", error.ranks[0],
+                 notice->message);
+        coll__failure_break(engine, comm, &error);
+    }
+}
+
 void coll__notice_abort(coll__engine_t *engine, const char *message) {
     struct notice notice = {.kind = ABORT, .status = COLL_ERR_PEER};
     snprintf(notice.message, sizeof notice.message, "%s", message);
     post(engine, &notice);
+    take_abort(engine, engine->world_rank, &notice); /* its own calls fail like everybody's */
 }
 
 /* ---- taking ---- */
@@ -121,17 +133,6 @@ static void take_error(coll__engine_t *engine, coll_comm_t *comm, int rank, cons
         posted->sequence = notice->sequence;
         posted->error = error;
         LL_PREPEND(comm->posted, posted);
-    }
-}
-
-static void take_abort(coll__engine_t *engine, int from, const struct notice *notice) {
-    coll_comm_t *comm, *next;
-    DL_FOREACH_SAFE(engine->comms, comm, next) {
-        coll__error_info_t error = {.status = COLL_ERR_PEER, .sequence = -1, .rank_count = 1};
-        error.ranks[0] = comm->rank_of[from] >= 0 ? comm->rank_of[from] : from;
-        snprintf(error.message, sizeof error.message, "rank %d aborted the job: %.900s", error.ranks[0],
-                 notice->message);
-        coll__failure_break(engine, comm, &error);
     }
 }
 
