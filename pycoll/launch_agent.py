@@ -316,6 +316,8 @@ def _listen(candidates: list[str], size: int) -> socket.socket:
             continue
         try:
             listener.bind((address, 0))
+            # Only now, so that the port is nobody else's: a later init() of the program may then listen here again.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.listen(max(size, 128))
             return listener
         except OSError as error:

@@ -86,3 +86,13 @@ def test_job_started_from_a_rank(tmp_path):
     result = job(tmp_path, 3, text).finish()
     assert result.code == 0, result
     assert sorted(result.out.splitlines()) == ["inner 0 2", "inner 1 2", *(f"outer {rank} 3" for rank in range(3))]
+
+
+def test_init_again_and_again(tmp_path):
+    """The job of a program that finalizes goes on at the launcher's address."""
+    text = (
+        "for _ in range(4):\n    comm = pycoll.init()\n    assert comm.allreduce(np.ones(1))[0] == comm.size\n"
+        "    pycoll.finalize()\n"
+    )
+    result = job(tmp_path, 3, text).finish()
+    assert result.code == 0, result
