@@ -20,7 +20,8 @@ typedef struct coll__round {
     unsigned char *parts;
     unsigned char *have; /* [size] */
     int have_count;
-    bool ended; /* everyone has its answer, or will be told `error` */
+    bool ended;    /* everyone has its answer, or will be told `error` */
+    bool given_up; /* somebody's deadline has passed: `error` names who was missing then, and is why anyone leaves */
     coll__error_info_t error;
 } coll__round_t;
 
@@ -164,7 +165,10 @@ static void look_at_round(coll__hub_t *hub) {
         if (!is_alive(hub, r) && (!round->have[r] || round->number == 0))
             gone[count++] = r;
     if (count > 0) {
-        name_ranks(COLL_ERR_BOOTSTRAP, gone, count, "went away during initialisation");
+        if (round->given_up)
+            coll__error_raise(&round->error);
+        else
+            name_ranks(COLL_ERR_BOOTSTRAP, gone, count, "went away during initialisation");
         fail_round(hub);
     }
     free(gone);
@@ -229,9 +233,9 @@ static void tell_who_is_missing(coll__hub_t *hub, int rank, uint32_t number) {
     if (number == 0 && rank == 0) {
         fail_round(hub);
     } else {
-        coll__error_info_t info;
-        coll__error_save(&info);
-        say(hub, rank, error_frame(number), &info);
+        coll__error_save(&hub->round.error);
+        hub->round.given_up = true;
+        say(hub, rank, error_frame(number), &hub->round.error);
     }
 }
 

@@ -1,3 +1,4 @@
+/* The places in use are gathered behind the array, polled there, and their answers carried back. */
 #include "bootstrap/poll_used.h"
 
 int coll__poll_used(struct pollfd *polls, size_t count, int timeout_ms) {

@@ -190,7 +190,7 @@ void *coll__wait_thread(void *engine); /* the progress thread */
 /* ---- failure.c, notice.c: all [locked] ---- */
 void coll__failure_check(coll__engine_t *engine); /* events of the job since the last look */
 void coll__failure_break(coll__engine_t *engine, coll_comm_t *comm, const coll__error_info_t *error);
-void coll__failure_timeout(coll__engine_t *engine, coll_request_t *request, double waited);
+void coll__failure_timeout(coll__engine_t *engine, coll_request_t *request, double limit);
 void coll__failure_found_foreign(coll__engine_t *engine, coll_comm_t *comm, uint64_t sequence, int rank,
                                  uint64_t fingerprint); /* a rank's call differs from this rank's: noted */
 void coll__failure_foreign(coll__engine_t *engine);     /* deals with what was noted */

@@ -377,7 +377,7 @@ out:
             add_rank(error, comm->rank_of[peers[i]]);
 }
 
-void coll__failure_timeout(coll__engine_t *engine, coll_request_t *request, double waited) {
+void coll__failure_timeout(coll__engine_t *engine, coll_request_t *request, double limit) {
     coll_comm_t *comm = request->comm;
     coll__error_info_t error = {.status = COLL_ERR_TIMEOUT};
     char call[128];
@@ -390,7 +390,7 @@ void coll__failure_timeout(coll__engine_t *engine, coll_request_t *request, doub
         describe(comm, request->sequence, request->fingerprint, call, sizeof call);
         find_missing(engine, comm, request, &error);
     }
-    snprintf(error.message, sizeof error.message, "timed out after %.3g s in %s", waited, call);
+    snprintf(error.message, sizeof error.message, "timed out after %.3g s in %s", limit, call);
     if (error.rank_count) {
         append(error.message, sizeof error.message, ", waiting for ");
         append_ranks(error.message, sizeof error.message, error.ranks, error.rank_count);

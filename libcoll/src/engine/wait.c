@@ -116,9 +116,10 @@ static int64_t longest_sleep(const coll__engine_t *engine, const struct waiter *
     if (engine->mismatches && now + 20 * MS < until)
         until = now + 20 * MS;
     /* A slot that others still read: they do not wake anybody when they have done with it, which would cost every call.
-     */
-    if (request->on_node && !request->node_op.shown && now + MS < until)
-        until = now + MS;
+     * Looking becomes rarer with the time waited, so that it costs little in the end. */
+    int64_t look = now + MS + (now - request->wait_start) / 16;
+    if (request->on_node && !request->node_op.shown && look < until)
+        until = look;
     return until > now ? until - now : 0;
 }
 
@@ -189,7 +190,7 @@ static int wait_for(coll__engine_t *engine, coll_request_t *request, double time
         if (now >= request->deadline) {
             coll__engine_progress(engine);
             if (request->state == COLL__REQUEST_ACTIVE)
-                coll__failure_timeout(engine, request, (double)(now - request->wait_start) / 1e9);
+                coll__failure_timeout(engine, request, (double)(request->deadline - request->wait_start) / 1e9);
             break;
         }
         if (now < waiter.window_end)
