@@ -162,6 +162,25 @@ static int idle(int rank, int size, void *arg) {
     return 0;
 }
 
+/* The same of a root that has run ahead as far as it can, while nobody shows anything new. */
+static int idle_root(int rank, int size, void *arg) {
+    enum { CALLS = 12 }; /* more than can be under way */
+    double seconds = *(double *)arg, value = 3;
+    (void)size;
+    coll_comm_t *comm;
+    coll__check_ok(coll_init(NULL, &comm));
+    coll__check_ok(coll_barrier(comm));
+    if (rank == 1)
+        usleep((useconds_t)(seconds * 1e6));
+    double used = cpu();
+    for (int i = 0; i < CALLS; i++)
+        coll__check_ok(coll_broadcast(&value, 1, COLL_FLOAT64, 0, comm));
+    double busy = cpu() - used;
+    coll__check(rank == 1 || busy < 0.02 + 0.002 * seconds);
+    coll__check_ok(coll_finalize());
+    return 0;
+}
+
 /* Several threads of one process wait on communicators of their own. */
 struct thread {
     coll_comm_t *comm;
@@ -246,6 +265,7 @@ static void test_idle(void **state) {
     with("0", "100", 2, idle, &seconds);
     seconds = 4;
     with("auto", "100", 4, idle, &seconds);
+    with("auto", "100", 2, idle_root, &seconds);
     setenv("COLL_TRANSPORT", "ofi", 1);
     with("auto", "100", 2, idle, &seconds);
     unsetenv("COLL_TRANSPORT");

@@ -150,7 +150,13 @@ static int find_seat(coll__node_t *node, uint64_t id, int size) {
         clear(node, channel, size);
         head->channels_used |= UINT32_C(1) << channel;
     }
-    head->seats[free_seat] = (coll__node_seat_t){.id = id, .channel = channel, .size = size};
+    coll__node_seat_t *seat = &head->seats[free_seat];
+    seat->channel = channel;
+    seat->size = size;
+    seat->detached = 0;
+    atomic_signal_fence(
+        memory_order_seq_cst); /* a rank that dies in between must not leave an id with another's channel */
+    seat->id = id;
     return free_seat;
 }
 
