@@ -237,6 +237,31 @@ static int left_early(int rank, int size, void *arg) {
     return 0;
 }
 
+/* A receive from anybody ends when nobody is left; before that, the last one may still send. */
+static int left_by_all(int rank, int size, void *arg) {
+    (void)arg;
+    coll_comm_t *comm;
+    int value = rank;
+    coll__check_ok(coll_init(NULL, &comm));
+    coll__check_ok(coll_barrier(comm));
+    if (rank == 0) {
+        coll_recv_status_t got;
+        double start = seconds();
+        coll__check_ok(coll_recv(&value, 1, COLL_INT32, COLL_ANY_SOURCE, COLL_ANY_TAG, &got, comm));
+        coll__check(got.source == size - 1 && value == size - 1);
+        coll__check(coll_recv(&value, 1, COLL_INT32, COLL_ANY_SOURCE, COLL_ANY_TAG, &got, comm) ==
+                    COLL_ERR_RANK_FAILED);
+        int ranks[8];
+        coll__check(coll_error_ranks(ranks, 8) == (size_t)size - 1 && message_has("left the job"));
+        coll__check(seconds() - start < 8);
+    } else if (rank == size - 1) {
+        usleep(2500000);
+        coll__check_ok(coll_send(&value, 1, COLL_INT32, 0, 7, comm));
+    }
+    coll__check_ok(coll_finalize());
+    return 0;
+}
+
 static int aborted(int rank, int size, void *arg) {
     (void)size, (void)arg;
     coll_comm_t *comm;
@@ -446,6 +471,7 @@ static void test_left_early(void **state) {
     (void)state;
     at(2, left_early, NULL);
     at(4, left_early, NULL);
+    at(3, left_by_all, NULL);
 }
 
 static void test_aborted(void **state) {

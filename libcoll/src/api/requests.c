@@ -28,7 +28,7 @@ int coll_test(coll_request_t *request, int *done) {
     if (request->state == COLL__REQUEST_ACTIVE) {
         coll__engine_progress(engine);
         if (engine->someone_left)
-            coll__failure_left(engine);
+            coll__failure_left(engine, NULL);
     }
     *done = request->state != COLL__REQUEST_ACTIVE;
     status = *done ? coll__request_raise(request) : 0;

@@ -202,7 +202,8 @@ void coll__failure_record(coll_comm_t *comm, int rank, uint64_t sequence,
                           uint64_t fingerprint); /* what a rank called */
 coll__p2p_hooks_t coll__failure_hooks(coll__engine_t *engine);
 void coll__failure_dead(coll__engine_t *engine, int world_rank); /* breaks the communicators that have this rank */
-void coll__failure_left(coll__engine_t *engine); /* requests that need a peer that said goodbye a while ago */
+/* Requests that need a peer that said goodbye a while ago; `waited`: the one that its caller waits for, or NULL. */
+void coll__failure_left(coll__engine_t *engine, const coll_request_t *waited);
 int coll__failure_usable(coll_comm_t *comm, const char *operation); /* 0, or why it cannot be used */
 int coll__failure_call(coll__engine_t *engine, coll_comm_t *comm, coll_operation_t operation,
                        int status); /* an argument error

@@ -172,7 +172,26 @@ void coll__failure_check(coll__engine_t *engine) {
     }
 }
 
-void coll__failure_left(coll__engine_t *engine) {
+static bool has_left(const coll__engine_t *engine, int world_rank, int64_t now) {
+    return engine->left_at[world_rank] && now - engine->left_at[world_rank] > GOODBYE_NS;
+}
+
+/* A receive from anybody that its caller waits for, and nobody else is left. */
+static void find_all_left(const coll__engine_t *engine, const coll_request_t *waited, int64_t now,
+                          coll__error_info_t *error) {
+    const coll_comm_t *comm = waited->comm;
+    if (!waited->receives || waited->op_count == 0 || waited->ops[0].state == 0 ||
+        waited->ops[0].peer != COLL__PEER_ANY)
+        return;
+    for (int rank = 0; rank < comm->size; rank++)
+        if (rank != comm->rank && !has_left(engine, comm->world[rank], now))
+            return;
+    for (int rank = 0; rank < comm->size; rank++)
+        if (rank != comm->rank)
+            add_rank(error, rank);
+}
+
+void coll__failure_left(coll__engine_t *engine, const coll_request_t *waited) {
     int64_t now = coll__now_ns();
     coll_comm_t *comm, *next;
     DL_FOREACH_SAFE(engine->comms, comm, next) {
@@ -182,9 +201,11 @@ void coll__failure_left(coll__engine_t *engine) {
             int peers[COLL__REPORT_PEERS];
             int count = coll__request_peers(request, peers, COLL__REPORT_PEERS);
             for (int i = 0; i < count; i++)
-                if (engine->left_at[peers[i]] && now - engine->left_at[peers[i]] > GOODBYE_NS)
+                if (has_left(engine, peers[i], now))
                     add_rank(&error, comm->rank_of[peers[i]]);
         }
+        if (waited && waited->comm == comm)
+            find_all_left(engine, waited, now, &error);
         if (!error.rank_count)
             continue;
         append_ranks(error.message, sizeof error.message, error.ranks, error.rank_count);

@@ -198,7 +198,7 @@ static int wait_for(coll__engine_t *engine, coll_request_t *request, double time
         if (now >= request->report_at)
             report(engine, request, now);
         if (engine->someone_left)
-            coll__failure_left(engine);
+            coll__failure_left(engine, request);
         nap(engine, request, &waiter, now);
         if (request->state != COLL__REQUEST_ACTIVE)
             break;
@@ -231,7 +231,7 @@ void *coll__wait_thread(void *context) {
         while (coll__engine_progress(engine) > 0 && coll__now_ns() < window_end)
             let_go(engine);
         if (engine->someone_left)
-            coll__failure_left(engine);
+            coll__failure_left(engine, NULL);
         park(engine, NULL, engine->env.poll_ms * MS);
     }
     coll__engine_unlock(engine);
