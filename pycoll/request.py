@@ -258,7 +258,7 @@ class PersistentRequest(Request):
     def start(self) -> PersistentRequest:
         """Starts the operation; wait() or test() ends it."""
         flight = self._flight
-        if not flight.poll():
+        if flight.pending:  # also if it has ended by now: that differs from rank to rank
             raise StateError("the request is running: wait() for it before it starts again", code=lib.COLL_ERR_STATE)
         flight.call.refresh()
         check(lib.coll_start(self._request))

@@ -103,6 +103,19 @@ def test_persistent_forms(comm):
     assert (q() == comm.size).all() and (strided[1::2] == comm.size).all()
 
 
+@ranks(1)
+def test_a_persistent_request_is_waited_for_between_its_starts(comm):
+    """Also where it has ended by then, which nobody can foresee."""
+    p = comm.barrier_init()
+    for _ in range(2):
+        p.start()
+        with pytest.raises(pycoll.StateError, match="running"):
+            p.start()
+        with pytest.raises(pycoll.StateError, match="running"):
+            p()
+        p.wait()
+
+
 @ranks(2, 4)
 def test_dropped_inputs_and_requests(comm):
     """Peers get the right data when nobody holds on to an operation any more."""
