@@ -110,6 +110,8 @@ class BuildExt(build_ext):
             "-DCOLL_VERSIONED_SONAME=OFF",
             *shlex.split(os.environ.get("PYCOLL_CMAKE_ARGS", "")),
         ]
+        # Objects are kept, settings of an earlier build are not.
+        (build / "CMakeCache.txt").unlink(missing_ok=True)
         jobs = str(min(os.cpu_count() or 1, 8))
         try:
             subprocess.run(configure, check=True)
