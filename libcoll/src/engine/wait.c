@@ -15,7 +15,14 @@
 #include "engine/engine.h"
 
 static const int64_t MS = 1000000, US = 1000;
-enum { AUTO_WINDOW_US = 1000, POLLS_A_CLOCK = 16, INTERRUPT_MS = 250, NAP_FIRST_US = 50, NAP_MOST_US = 2000 };
+enum {
+    AUTO_WINDOW_US = 1000,
+    PURE_SPIN_US = 50,
+    POLLS_A_CLOCK = 16,
+    INTERRUPT_MS = 250,
+    NAP_FIRST_US = 50,
+    NAP_MOST_US = 2000
+};
 
 struct waiter {
     int64_t start, window_end, interrupt_at;
@@ -26,6 +33,12 @@ struct waiter {
 
 static int64_t window_ns(const coll__engine_t *engine) {
     return (engine->env.spin_us == COLL__SPIN_AUTO ? AUTO_WINDOW_US : engine->env.spin_us) * US;
+}
+
+static void yield(coll__engine_t *engine) {
+    coll__engine_unlock(engine);
+    sched_yield();
+    coll__engine_lock(engine);
 }
 
 /* Lets a thread that wants the lock have it. */
@@ -175,9 +188,7 @@ static int wait_for(coll__engine_t *engine, coll_request_t *request, double time
         if (request->state != COLL__REQUEST_ACTIVE)
             break;
         if (engine->oversubscribed && engine->env.spin_us != 0) {
-            coll__engine_unlock(engine);
-            sched_yield();
-            coll__engine_lock(engine);
+            yield(engine);
         } else if (polls % POLLS_A_CLOCK) {
             coll__cpu_pause();
             continue;
@@ -193,8 +204,11 @@ static int wait_for(coll__engine_t *engine, coll_request_t *request, double time
                 coll__failure_timeout(engine, request, (double)(request->deadline - request->wait_start) / 1e9);
             break;
         }
-        if (now < waiter.window_end)
+        if (now < waiter.window_end) {
+            if (now - waiter.start > PURE_SPIN_US * US)
+                yield(engine); /* a busy machine may have put the peer on this very CPU */
             continue;
+        }
         if (now >= request->report_at)
             report(engine, request, now);
         if (engine->someone_left)
