@@ -53,23 +53,6 @@ static void test_only_the_average_is_divided(void **state) {
     }
 }
 
-/* As a fold of several would have left them. */
-static void test_logical_values_of_one_rank(void **state) {
-    (void)state;
-    static const coll_op_t ops[] = {COLL_LAND, COLL_LOR, COLL_LXOR};
-    for (int i = 0; i < 3; i++) {
-        int16_t integers[] = {5, 0, -3};
-        coll__data_finish(ops[i], COLL_INT16, integers, 3, 1);
-        assert_true(integers[0] == 1 && integers[1] == 0 && integers[2] == 1);
-        double reals[] = {0.25, -0.0, 7};
-        coll__data_finish(ops[i], COLL_FLOAT64, reals, 3, 1);
-        assert_true(reals[0] == 1 && reals[1] == 0 && reals[2] == 1);
-        uint16_t half[] = {0x4200 /* 3 */, 0, 0x3c00 /* 1 */};
-        coll__data_finish(ops[i], COLL_FLOAT16, half, 3, 1);
-        assert_true(half[0] == 0x3c00 && half[1] == 0 && half[2] == 0x3c00);
-    }
-}
-
 static void test_only_count_elements_change(void **state) {
     (void)state;
     for (int dtype = 0; dtype < COLL_DTYPE_COUNT; dtype++) {
@@ -85,8 +68,9 @@ static void test_only_count_elements_change(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_the_reference),       cmocka_unit_test(test_integers_truncate_toward_zero),
-        cmocka_unit_test(test_only_the_average_is_divided), cmocka_unit_test(test_logical_values_of_one_rank),
+        cmocka_unit_test(test_against_the_reference),
+        cmocka_unit_test(test_integers_truncate_toward_zero),
+        cmocka_unit_test(test_only_the_average_is_divided),
         cmocka_unit_test(test_only_count_elements_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

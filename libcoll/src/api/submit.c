@@ -107,7 +107,7 @@ static int prepare(coll__engine_t *engine, const coll__call_t *call, coll_comm_t
     if (call->reduces) {
         request->reduction = (coll__reduction_t){
             .op = call->op, .dtype = call->dtype, .element = coll_dtype_size(call->dtype), .kernel = route->kernel};
-        request->finish_count = coll__data_finishes(call->op, comm->size) && route->has_result ? call->count : 0;
+        request->finish_count = call->op == COLL_AVG && route->has_result ? call->count : 0;
     }
     *out = request;
     return 0;

@@ -3,7 +3,6 @@
 #define COLL__DATA_H
 
 #include <coll.h>
-#include <stdbool.h>
 
 /* target[i] = left[i] op right[i]. `target` may be `left` or `right` (exactly, not shifted). For AVG this is the sum;
  * the division comes once at the end through coll__data_finish(). MINLOC and MAXLOC: count elements = count / 2 pairs.
@@ -17,9 +16,7 @@ coll__kernel_t coll__data_kernel(coll_op_t op, coll_dtype_t dtype);
  * datatype; 0 otherwise. MINLOC and MAXLOC with an odd count are COLL_ERR_ARG. */
 int coll__data_check(coll_op_t op, coll_dtype_t dtype, size_t count);
 
-/* AVG: divides the folded sum by `ranks` (integers truncate toward zero). LAND, LOR, LXOR of one rank alone, which
- * nothing has folded: makes its values 0 and 1. Does nothing otherwise, as coll__data_finishes() says before. */
-bool coll__data_finishes(coll_op_t op, int ranks);
+/* AVG: divides the folded sum by `ranks` (integers truncate toward zero); does nothing for other operators. */
 void coll__data_finish(coll_op_t op, coll_dtype_t dtype, void *values, size_t count, int ranks);
 
 /* Folds `inputs` pointers left to right, ((in[0] op in[1]) op in[2]) ..., into target, block by block through the

@@ -25,21 +25,9 @@ static void divide_half(void (*widen)(const uint16_t *, float *, size_t),
     }
 }
 
-static bool is_logical(coll_op_t op) {
-    return op == COLL_LAND || op == COLL_LOR || op == COLL_LXOR;
-}
-
-bool coll__data_finishes(coll_op_t op, int ranks) {
-    return op == COLL_AVG || (is_logical(op) && ranks == 1);
-}
-
 void coll__data_finish(coll_op_t op, coll_dtype_t dtype, void *values, size_t count, int ranks) {
-    if (!coll__data_finishes(op, ranks))
+    if (op != COLL_AVG)
         return;
-    if (op != COLL_AVG) {
-        coll__data_kernel(COLL_LOR, dtype)(values, values, values, count);
-        return;
-    }
     const coll__kernel_set_t *kernels = coll__kernel_set();
     switch (dtype) {
     /* Small integers are divided as wider ones, which hold the number of ranks. */
