@@ -335,11 +335,11 @@ static void threads_share_it(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(freed_pages_go_back), /* first: it needs a heap without holes */
         cmocka_unit_test(threads_share_it),
         cmocka_unit_test(pieces_are_aligned_and_apart),
         cmocka_unit_test(what_is_no_piece_is_not_freed),
         cmocka_unit_test(freed_memory_is_used_again),
-        cmocka_unit_test(freed_pages_go_back),
         cmocka_unit_test(small_pieces_share_slabs),
         cmocka_unit_test(no_memory_is_an_error),
         cmocka_unit_test(places_are_found),
