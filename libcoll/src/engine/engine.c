@@ -79,7 +79,6 @@ int coll__engine_create(const coll__env_t *env, coll__job_t *job, int wake_fd, c
     made->wake_fd = wake_fd;
     made->world_rank = coll__job_rank(job);
     made->world_size = size;
-    made->pid = getpid();
     coll__p2p_hooks_t hooks = coll__failure_hooks(made);
     int status = coll__p2p_create(size, env->packet_size, env->npackets, &hooks, &made->p2p);
     if (status < 0) {
@@ -109,7 +108,7 @@ int coll__engine_start(coll__engine_t *engine) {
     return 0;
 }
 
-static void wake_sleeper(const coll__engine_t *engine) {
+void coll__engine_wake(const coll__engine_t *engine) {
     uint64_t one = 1;
     ssize_t written = write(engine->wake_fd, &one, sizeof one);
     (void)written; /* full: it is readable already */
@@ -127,7 +126,7 @@ static void fail_all(coll__engine_t *engine) {
 static void see_threads_out(coll__engine_t *engine) {
     while (engine->waiting || atomic_load(&engine->contenders)) {
         pthread_cond_broadcast(&engine->completed);
-        wake_sleeper(engine);
+        coll__engine_wake(engine);
         coll__engine_unlock(engine);
         usleep(100);
         pthread_mutex_lock(&engine->lock);
@@ -137,7 +136,7 @@ static void see_threads_out(coll__engine_t *engine) {
 void coll__engine_stop(coll__engine_t *engine, int64_t deadline) {
     coll__engine_lock(engine);
     engine->closing = true;
-    wake_sleeper(engine);
+    coll__engine_wake(engine);
     coll__engine_unlock(engine);
     if (engine->thread_runs)
         pthread_join(engine->thread, NULL);

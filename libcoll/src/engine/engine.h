@@ -99,7 +99,6 @@ typedef struct coll__engine {
     coll__node_t *node; /* NULL: no other rank on this node, or not to be used */
     int wake_fd;
     int world_rank, world_size;
-    pid_t pid; /* of the process that initialised: a fork has another */
     coll__p2p_t *p2p;
     coll__transport_t *transports[4];
     int transport_count;
@@ -139,7 +138,8 @@ void coll__engine_stop(coll__engine_t *engine, int64_t deadline); /* drains what
 void coll__engine_free(coll__engine_t *engine);
 void coll__engine_lock(coll__engine_t *engine);
 void coll__engine_unlock(coll__engine_t *engine);
-int coll__engine_progress(coll__engine_t *engine); /* [locked] events, 0: nothing happened */
+void coll__engine_wake(const coll__engine_t *engine); /* whoever sleeps for this process */
+int coll__engine_progress(coll__engine_t *engine);    /* [locked] events, 0: nothing happened */
 
 /* ---- request.c: all [locked] ---- */
 coll_request_t *coll__request_get(coll__engine_t *engine, coll_comm_t *comm);   /* NULL: out of memory */

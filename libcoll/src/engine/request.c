@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <utlist.h>
 
 #include "engine/engine.h"
@@ -84,11 +83,8 @@ void coll__request_complete(coll__engine_t *engine, coll_request_t *request, int
         coll__trace_call(engine->trace, request);
     if (engine->cond_waiters)
         pthread_cond_broadcast(&engine->completed);
-    if (engine->parked) {
-        uint64_t one = 1;
-        ssize_t written = write(engine->wake_fd, &one, sizeof one);
-        (void)written; /* full: it is readable already */
-    }
+    if (engine->parked)
+        coll__engine_wake(engine);
     if (request->detached)
         coll__request_put(engine, request);
 }
